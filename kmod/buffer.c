@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Buffers.
+ *
+ * A buffer is held by the handle of its client, by each mapping of it and by
+ * each dma-buf. With the last of these its range goes back to the heap and its
+ * charge to the quota of the vgpu. It holds its vgpu and its gpu.
+ *
+ * The table of buffers is read under RCU: what is found there may be on its way
+ * out, so a reference must be taken with kref_get_unless_zero(). Nothing of a
+ * buffer changes after its creation but its counters.
+ */
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include "buffer.h"
+#include "compat.h"
+#include "gpu.h"
+#include "ledger.h"
+#include "trace.h"
+#include "vgpu.h"
+
+struct distmind_table distmind_buffers = DISTMIND_TABLE_INIT(distmind_buffers);
+
+static void buffer_release(struct kref *ref)
+{
+	struct distmind_buffer *buffer = container_of(ref, struct distmind_buffer, ref);
+
+	trace_distmind_buffer_destroy(buffer);
+	distmind_table_del(&distmind_buffers, buffer->id);
+	distmind_heap_del(&buffer->gpu->heap, buffer);
+	distmind_heap_free_pages(buffer->pages, buffer->count);
+	distmind_vgpu_uncharge(buffer->vgpu, distmind_buffer_size(buffer));
+	distmind_gpu_put(buffer->gpu);
+	distmind_vgpu_put(buffer->vgpu);
+	kfree_rcu(buffer, rcu);
+	distmind_ledger_destroyed(DISTMIND_OBJECT_BUFFER);
+}
+
+void distmind_buffer_get(struct distmind_buffer *buffer)
+{
+	kref_get(&buffer->ref);
+}
+
+void distmind_buffer_put(struct distmind_buffer *buffer)
+{
+	kref_put(&buffer->ref, buffer_release);
+}
+
+/* The first buffer with a number of at least *id; returns a reference. */
+struct distmind_buffer *distmind_buffer_from(unsigned long *id)
+{
+	struct distmind_buffer *buffer;
+
+	rcu_read_lock();
+	while ((buffer = distmind_table_from(&distmind_buffers, id))) {
+		if (kref_get_unless_zero(&buffer->ref))
+			break;
+		++*id;
+	}
+	rcu_read_unlock();
+	return buffer;
+}
+
+/* @size and @kind have been checked. Returns a reference. */
+struct distmind_buffer *distmind_buffer_create(struct distmind_vgpu *vgpu, u64 size, u32 kind)
+{
+	struct distmind_buffer *buffer;
+	int err;
+
+	buffer = kzalloc(sizeof(*buffer), GFP_KERNEL_ACCOUNT);
+	if (!buffer)
+		return ERR_PTR(-ENOMEM);
+	kref_init(&buffer->ref);
+	buffer->kind = kind;
+	buffer->count = size >> PAGE_SHIFT;
+	buffer->vgpu = vgpu;
+
+	buffer->gpu = distmind_vgpu_get_gpu(vgpu);
+	if (IS_ERR(buffer->gpu)) {
+		err = PTR_ERR(buffer->gpu);
+		goto err_free;
+	}
+	err = distmind_vgpu_charge(vgpu, size);
+	if (err)
+		goto err_gpu;
+	/* Refuse what cannot be before memory is spent on it. */
+	err = -ENOSPC;
+	if (buffer->count > buffer->gpu->heap.pages)
+		goto err_charge;
+	buffer->pages = distmind_heap_alloc_pages(&buffer->gpu->heap, buffer->count);
+	if (IS_ERR(buffer->pages)) {
+		err = PTR_ERR(buffer->pages);
+		goto err_charge;
+	}
+	err = distmind_heap_add(&buffer->gpu->heap, buffer);
+	if (err)
+		goto err_pages;
+	err = distmind_table_add(&distmind_buffers, buffer, U32_MAX, &buffer->id);
+	if (err)
+		goto err_heap;
+	distmind_vgpu_get(vgpu);
+	distmind_ledger_created(DISTMIND_OBJECT_BUFFER);
+	trace_distmind_buffer_create(buffer);
+	return buffer;
+
+err_heap:
+	distmind_heap_del(&buffer->gpu->heap, buffer);
+err_pages:
+	distmind_heap_free_pages(buffer->pages, buffer->count);
+err_charge:
+	distmind_vgpu_uncharge(vgpu, size);
+err_gpu:
+	distmind_gpu_put(buffer->gpu);
+err_free:
+	kfree(buffer);
+	return ERR_PTR(err);
+}
+
+static unsigned long index_of(pgoff_t pgoff)
+{
+	return pgoff & ((DISTMIND_BUFFER_MAX >> PAGE_SHIFT) - 1);
+}
+
+static vm_fault_t buffer_fault(struct vm_fault *vmf)
+{
+	struct distmind_buffer *buffer = vmf->vma->vm_private_data;
+	unsigned long index = index_of(vmf->pgoff);
+
+	if (index >= buffer->count)
+		return VM_FAULT_SIGBUS;
+	return distmind_heap_insert(vmf, buffer->pages, buffer->count, index);
+}
+
+static void buffer_vma_open(struct vm_area_struct *vma)
+{
+	distmind_buffer_get(vma->vm_private_data);
+}
+
+static void buffer_vma_close(struct vm_area_struct *vma)
+{
+	distmind_buffer_put(vma->vm_private_data);
+}
+
+static const struct vm_operations_struct buffer_vm_ops = {
+	.open = buffer_vma_open,
+	.close = buffer_vma_close,
+	.fault = buffer_fault,
+};
+
+/*
+ * The low bits of the mapping's offset say where in the buffer it begins. The
+ * pages are ordinary ones, inserted as such, so that RDMA devices can pin them.
+ */
+int distmind_buffer_mmap(struct distmind_buffer *buffer, struct vm_area_struct *vma)
+{
+	unsigned long first = index_of(vma->vm_pgoff);
+
+	if (!(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+	if (first >= buffer->count || vma_pages(vma) > buffer->count - first)
+		return -EINVAL;
+	vm_flags_set(vma, VM_MIXEDMAP | VM_DONTEXPAND | VM_DONTDUMP);
+	distmind_buffer_get(buffer);
+	vma->vm_private_data = buffer;
+	vma->vm_ops = &buffer_vm_ops;
+	return 0;
+}

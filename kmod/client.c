@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Clients: open files of vgpus, be it /dev/distmind/vgpuN or the descriptor
+ * that acquire returned. A client has the handles of its buffers; what it does
+ * not close itself, the end of the file releases.
+ *
+ * The handles of a client are guarded by the lock of its vgpu, so that killing
+ * the vgpu can take them away. A handle that is in use holds a reference to its
+ * buffer, so a call that has looked one up works on, whoever destroys it.
+ */
+#include <linux/anon_inodes.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+
+#include "buffer.h"
+#include "client.h"
+#include "dmabuf.h"
+#include "ioctl.h"
+#include "node.h"
+#include "vgpu.h"
+
+/* A map offset is a handle and an offset into its buffer. */
+#define HANDLE_MAX	(BIT_ULL(63 - DISTMIND_BUFFER_MAX_SHIFT) - 1)
+#define HANDLE_SHIFT	(DISTMIND_BUFFER_MAX_SHIFT - PAGE_SHIFT)
+
+static atomic64_t last_id;
+
+static struct distmind_client *client_create(struct distmind_vgpu *vgpu, bool holds_lease)
+{
+	struct distmind_client *client;
+	int err = 0;
+
+	client = kzalloc(sizeof(*client), GFP_KERNEL_ACCOUNT);
+	if (!client)
+		return ERR_PTR(-ENOMEM);
+	xa_init_flags(&client->buffers, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
+	client->id = atomic64_inc_return(&last_id);
+	client->vgpu = vgpu;
+	client->holds_lease = holds_lease;
+	mutex_lock(&vgpu->lock);
+	if (vgpu->dead) {
+		err = -ENODEV;
+	} else {
+		distmind_vgpu_get(vgpu);
+		list_add_tail(&client->in_vgpu, &vgpu->clients);
+		vgpu->client_count++;
+	}
+	mutex_unlock(&vgpu->lock);
+	if (err) {
+		kfree(client);
+		return ERR_PTR(err);
+	}
+	return client;
+}
+
+/* Takes the first buffer out of the client's handles, with its reference. */
+static struct distmind_buffer *take_first(struct distmind_client *client)
+{
+	struct distmind_buffer *buffer;
+	unsigned long handle = 0;
+
+	lockdep_assert_held(&client->vgpu->lock);
+	buffer = xa_find(&client->buffers, &handle, ULONG_MAX, XA_PRESENT);
+	if (buffer)
+		xa_erase(&client->buffers, handle);
+	return buffer;
+}
+
+static void client_destroy(struct distmind_client *client)
+{
+	struct distmind_vgpu *vgpu = client->vgpu;
+	struct distmind_buffer *buffer;
+
+	if (client->holds_lease)
+		distmind_vgpu_kill(vgpu);
+	mutex_lock(&vgpu->lock);
+	list_del(&client->in_vgpu);
+	vgpu->client_count--;
+	while ((buffer = take_first(client))) {
+		mutex_unlock(&vgpu->lock);
+		distmind_buffer_put(buffer);
+		cond_resched();
+		mutex_lock(&vgpu->lock);
+	}
+	mutex_unlock(&vgpu->lock);
+	xa_destroy(&client->buffers);
+	kfree(client);
+	distmind_vgpu_put(vgpu);
+}
+
+/* The vgpu is dead, so nobody adds clients or handles any more. */
+void distmind_client_drop_handles(struct distmind_vgpu *vgpu)
+{
+	struct distmind_buffer *buffer;
+	struct distmind_client *client;
+
+	do {
+		buffer = NULL;
+		mutex_lock(&vgpu->lock);
+		list_for_each_entry(client, &vgpu->clients, in_vgpu) {
+			buffer = take_first(client);
+			if (buffer)
+				break;
+		}
+		mutex_unlock(&vgpu->lock);
+		if (buffer)
+			distmind_buffer_put(buffer);
+		cond_resched();
+	} while (buffer);
+}
+
+/* The file with which the vgpu lives and dies. */
+struct file *distmind_client_open_lease(struct distmind_vgpu *vgpu)
+{
+	struct distmind_client *client;
+	struct file *file;
+
+	client = client_create(vgpu, true);
+	if (IS_ERR(client))
+		return ERR_CAST(client);
+	file = anon_inode_getfile("[distmind-vgpu]", &distmind_client_fops, client, O_RDWR);
+	if (IS_ERR(file))
+		client_destroy(client);
+	return file;
+}
+
+static int client_open(struct inode *inode, struct file *file)
+{
+	struct distmind_vgpu *vgpu = container_of(inode->i_cdev, struct distmind_vgpu, cdev);
+	struct distmind_client *client;
+
+	client = client_create(vgpu, false);
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	file->private_data = client;
+	return nonseekable_open(inode, file);
+}
+
+static int client_release(struct inode *inode, struct file *file)
+{
+	client_destroy(file->private_data);
+	return 0;
+}
+
+/* Returns a reference. */
+static struct distmind_buffer *find_buffer(struct distmind_client *client, u32 handle)
+{
+	struct distmind_buffer *buffer;
+
+	mutex_lock(&client->vgpu->lock);
+	buffer = xa_load(&client->buffers, handle);
+	if (buffer)
+		distmind_buffer_get(buffer);
+	else
+		buffer = ERR_PTR(client->vgpu->dead ? -ENODEV : -ENOENT);
+	mutex_unlock(&client->vgpu->lock);
+	return buffer;
+}
+
+static u64 map_offset(u32 handle)
+{
+	return (u64)handle << DISTMIND_BUFFER_MAX_SHIFT;
+}
+
+static int vgpu_info(struct file *file, void *arg, void __user *user)
+{
+	struct distmind_client *client = file->private_data;
+	struct distmind_vgpu *vgpu = client->vgpu;
+	struct distmind_vgpu_info *info = arg;
+	int err = 0;
+
+	memset(info, 0, sizeof(*info));
+	mutex_lock(&vgpu->lock);
+	if (vgpu->dead) {
+		err = -ENODEV;
+	} else {
+		info->memory = vgpu->settings.memory;
+		info->memory_used = vgpu->used;
+		info->objective_ns = vgpu->settings.objective_ns;
+		info->share = vgpu->settings.share;
+		info->class = vgpu->settings.class;
+		info->gpu = vgpu->gpu ? vgpu->gpu->id : DISTMIND_GPU_NONE;
+		info->state = distmind_vgpu_state(vgpu);
+	}
+	mutex_unlock(&vgpu->lock);
+	info->id = vgpu->id;
+	strscpy(info->name, vgpu->owner.name, sizeof(info->name));
+	return err;
+}
+
+static int buffer_create(struct file *file, void *arg, void __user *user)
+{
+	struct distmind_client *client = file->private_data;
+	struct distmind_buffer_create *create = arg;
+	struct distmind_vgpu *vgpu = client->vgpu;
+	struct distmind_buffer *buffer;
+	int err;
+
+	if (create->flags || create->pad || create->kind >= DISTMIND_BUFFER__COUNT)
+		return -EINVAL;
+	if (!create->size || !IS_ALIGNED(create->size, PAGE_SIZE) ||
+	    create->size > DISTMIND_BUFFER_MAX)
+		return -EINVAL;
+	buffer = distmind_buffer_create(vgpu, create->size, create->kind);
+	if (IS_ERR(buffer))
+		return PTR_ERR(buffer);
+
+	mutex_lock(&vgpu->lock);
+	if (vgpu->dead)
+		err = -ENODEV;
+	else
+		err = xa_alloc(&client->buffers, &create->handle, buffer,
+			       XA_LIMIT(1, HANDLE_MAX), GFP_KERNEL_ACCOUNT);
+	mutex_unlock(&vgpu->lock);
+	if (err) {
+		distmind_buffer_put(buffer);
+		return err == -EBUSY ? -ENOSPC : err;
+	}
+	create->map_offset = map_offset(create->handle);
+	return 0;
+}
+
+static int buffer_destroy(struct file *file, void *arg, void __user *user)
+{
+	struct distmind_client *client = file->private_data;
+	struct distmind_buffer_destroy *destroy = arg;
+	struct distmind_vgpu *vgpu = client->vgpu;
+	struct distmind_buffer *buffer;
+	bool dead;
+
+	if (destroy->pad)
+		return -EINVAL;
+	mutex_lock(&vgpu->lock);
+	buffer = xa_erase(&client->buffers, destroy->handle);
+	dead = vgpu->dead;
+	mutex_unlock(&vgpu->lock);
+	if (!buffer)
+		return dead ? -ENODEV : -ENOENT;
+	distmind_buffer_put(buffer);
+	return 0;
+}
+
+static int buffer_info(struct file *file, void *arg, void __user *user)
+{
+	struct distmind_buffer_info *info = arg;
+	struct distmind_buffer *buffer;
+
+	if (info->pad)
+		return -EINVAL;
+	buffer = find_buffer(file->private_data, info->handle);
+	if (IS_ERR(buffer))
+		return PTR_ERR(buffer);
+	info->id = buffer->id;
+	info->size = distmind_buffer_size(buffer);
+	info->map_offset = map_offset(info->handle);
+	info->heap_offset = (u64)buffer->start << PAGE_SHIFT;
+	info->kind = buffer->kind;
+	info->gpu = buffer->gpu->id;
+	info->pins = atomic_read(&buffer->pins);
+	distmind_buffer_put(buffer);
+	return 0;
+}
+
+static int buffer_export(struct file *file, void *arg, void __user *user)
+{
+	struct distmind_buffer_export *export = arg;
+	struct distmind_buffer *buffer;
+	int ret;
+
+	if (export->pad || export->flags & ~DISTMIND_EXPORT__ALL)
+		return -EINVAL;
+	buffer = find_buffer(file->private_data, export->handle);
+	if (IS_ERR(buffer))
+		return PTR_ERR(buffer);
+	ret = distmind_dmabuf_export(buffer, export->flags);
+	distmind_buffer_put(buffer);
+	if (ret < 0)
+		return ret;
+	export->fd = ret;
+	return 0;
+}
+
+static const struct distmind_ioctl ioctls[] = {
+	DISTMIND_IOCTL(DISTMIND_IOC_QUERY, distmind_query, distmind_ioctl_query),
+	DISTMIND_IOCTL(DISTMIND_IOC_VGPU_INFO, distmind_vgpu_info, vgpu_info),
+	DISTMIND_IOCTL(DISTMIND_IOC_BUFFER_CREATE, distmind_buffer_create, buffer_create),
+	DISTMIND_IOCTL(DISTMIND_IOC_BUFFER_DESTROY, distmind_buffer_destroy, buffer_destroy),
+	DISTMIND_IOCTL(DISTMIND_IOC_BUFFER_INFO, distmind_buffer_info, buffer_info),
+	DISTMIND_IOCTL(DISTMIND_IOC_BUFFER_EXPORT, distmind_buffer_export, buffer_export),
+};
+
+static long client_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	return distmind_ioctl_dispatch(file, cmd, arg, ioctls, ARRAY_SIZE(ioctls));
+}
+
+static int client_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	struct distmind_buffer *buffer;
+	int err;
+
+	if (vma->vm_pgoff >> HANDLE_SHIFT > HANDLE_MAX)
+		return -EINVAL;
+	buffer = find_buffer(file->private_data, vma->vm_pgoff >> HANDLE_SHIFT);
+	if (IS_ERR(buffer))
+		return PTR_ERR(buffer);
+	err = distmind_buffer_mmap(buffer, vma);
+	distmind_buffer_put(buffer);
+	return err;
+}
+
+#ifdef CONFIG_PROC_FS
+/* The keys of Documentation/gpu/drm-usage-stats.rst, so that its readers work. */
+static void client_show_fdinfo(struct seq_file *m, struct file *file)
+{
+	struct distmind_client *client = file->private_data;
+	struct distmind_vgpu *vgpu = client->vgpu;
+	u64 total = 0, shared = 0, active = 0;
+	struct distmind_buffer *buffer;
+	unsigned long handle;
+	u32 gpu;
+
+	mutex_lock(&vgpu->lock);
+	gpu = vgpu->gpu ? vgpu->gpu->id : DISTMIND_GPU_NONE;
+	xa_for_each(&client->buffers, handle, buffer) {
+		u64 size = distmind_buffer_size(buffer);
+
+		total += size;
+		if (atomic_read(&buffer->exports))
+			shared += size;
+		if (atomic_read(&buffer->pins))
+			active += size;
+	}
+	mutex_unlock(&vgpu->lock);
+
+	seq_puts(m, "drm-driver:\tdistmind\n");
+	seq_printf(m, "drm-client-id:\t%llu\n", client->id);
+	seq_printf(m, "drm-total-heap:\t%llu KiB\n", total >> 10);
+	seq_printf(m, "drm-shared-heap:\t%llu KiB\n", shared >> 10);
+	seq_printf(m, "drm-resident-heap:\t%llu KiB\n", total >> 10);
+	seq_printf(m, "drm-active-heap:\t%llu KiB\n", active >> 10);
+	seq_printf(m, "distmind-vgpu:\t%u\n", vgpu->id);
+	if (gpu == DISTMIND_GPU_NONE)
+		seq_puts(m, "distmind-gpu:\tnone\n");
+	else
+		seq_printf(m, "distmind-gpu:\t%u\n", gpu);
+	seq_printf(m, "distmind-quota:\t%llu KiB\n", vgpu->settings.memory >> 10);
+}
+#endif
+
+const struct file_operations distmind_client_fops = {
+	.owner = THIS_MODULE,
+	.open = client_open,
+	.release = client_release,
+	.unlocked_ioctl = client_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.mmap = client_mmap,
+#ifdef CONFIG_PROC_FS
+	.show_fdinfo = client_show_fdinfo,
+#endif
+};

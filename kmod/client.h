@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _DISTMIND_CLIENT_H
+#define _DISTMIND_CLIENT_H
+
+#include <linux/list.h>
+#include <linux/xarray.h>
+
+struct distmind_vgpu;
+struct file;
+
+/**
+ * struct distmind_client - an open file of a vgpu
+ * @id: tells this open file from others, whoever has copies of its descriptor
+ * @vgpu: which; the client holds it
+ * @in_vgpu: in @vgpu->clients; under the vgpu's lock
+ * @buffers: handle to buffer, each with a reference; under the vgpu's lock
+ * @holds_lease: the vgpu ends with this file
+ */
+struct distmind_client {
+	u64 id;
+	struct distmind_vgpu *vgpu;
+	struct list_head in_vgpu;
+	struct xarray buffers;
+	bool holds_lease;
+};
+
+struct file *distmind_client_open_lease(struct distmind_vgpu *vgpu);
+void distmind_client_drop_handles(struct distmind_vgpu *vgpu);
+
+#endif /* _DISTMIND_CLIENT_H */

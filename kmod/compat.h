@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What older kernels lack of the newest one's interface, as kmod/probe/ found
+ * out. The rest of the module is written for the newest kernel.
+ */
+#ifndef _DISTMIND_COMPAT_H
+#define _DISTMIND_COMPAT_H
+
+#include <linux/mm.h>
+
+#ifndef HAVE_VM_FLAGS_SET
+static inline void vm_flags_set(struct vm_area_struct *vma, vm_flags_t flags)
+{
+	vma->vm_flags |= flags;
+}
+#endif
+
+/* The device that a devnode callback is given. */
+#ifdef HAVE_DEVNODE_CONST
+#define devnode_device const struct device
+#else
+#define devnode_device struct device
+#endif
+
+#ifdef HAVE_IMPORT_NS_STRING
+#define DISTMIND_IMPORT_NS(ns) MODULE_IMPORT_NS(#ns)
+#else
+#define DISTMIND_IMPORT_NS(ns) MODULE_IMPORT_NS(ns)
+#endif
+
+#endif /* _DISTMIND_COMPAT_H */

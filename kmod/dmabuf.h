@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _DISTMIND_DMABUF_H
+#define _DISTMIND_DMABUF_H
+
+#include <linux/types.h>
+
+struct distmind_buffer;
+
+int distmind_dmabuf_export(struct distmind_buffer *buffer, u32 flags);
+
+#endif /* _DISTMIND_DMABUF_H */

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A heap is an address space, not a stock of memory. A buffer takes a
+ * contiguous range of it and brings pages of its own, fresh from the page
+ * allocator: zero, and charged to the memory cgroup of whoever creates the
+ * buffer. When the buffer goes, the range can be used again at once with other
+ * pages, while a page that an RDMA device still has pinned stays allocated
+ * until the pin is gone, and only then returns to the page allocator. So no
+ * page is ever handed out again that somebody can still write to.
+ *
+ * The engine maps the whole address space once. Its page tables are filled by
+ * faults and emptied when a buffer goes. heap->lock orders the two: a fault
+ * finds the buffer and inserts its pages under the lock, a departure first
+ * takes the buffer out of the tree under the lock and then zaps the mapping.
+ * The lock nests inside mmap_lock and is never held around user access.
+ *
+ * A heap is part of its gpu and lives as long; each buffer holds its gpu.
+ */
+#include <linux/mm.h>
+#include <linux/sched/signal.h>
+
+#include "buffer.h"
+#include "compat.h"
+#include "heap.h"
+
+/* Pages are allocated in runs of up to 2 MiB and then split. */
+#define RUN_ORDER	9
+/* A fault fills in at most as much as one page table holds. */
+#define FAULT_PAGES	(PMD_SIZE >> PAGE_SHIFT)
+
+void distmind_heap_init(struct distmind_heap *heap, unsigned long pages, int node,
+			struct inode *inode)
+{
+	mutex_init(&heap->lock);
+	mt_init_flags(&heap->ranges, MT_FLAGS_ALLOC_RANGE | MT_FLAGS_LOCK_EXTERN);
+	mt_set_external_lock(&heap->ranges, &heap->lock);
+	heap->pages = pages;
+	heap->used = 0;
+	heap->node = node;
+	ihold(inode);
+	heap->inode = inode;
+}
+
+void distmind_heap_destroy(struct distmind_heap *heap)
+{
+	mutex_lock(&heap->lock);
+	__mt_destroy(&heap->ranges);
+	mutex_unlock(&heap->lock);
+	iput(heap->inode);
+}
+
+/* -ENOSPC: there is no contiguous range of that size. */
+int distmind_heap_add(struct distmind_heap *heap, struct distmind_buffer *buffer)
+{
+	MA_STATE(mas, &heap->ranges, 0, 0);
+	int err;
+
+	if (mutex_lock_killable(&heap->lock))
+		return -EINTR;
+	if (buffer->count > heap->pages)
+		err = -EBUSY;
+	else
+		err = mas_empty_area(&mas, 0, heap->pages - 1, buffer->count);
+	if (!err) {
+		buffer->start = mas.index;
+		mas_set_range(&mas, buffer->start, buffer->start + buffer->count - 1);
+		err = mas_store_gfp(&mas, buffer, GFP_KERNEL);
+	}
+	if (!err)
+		heap->used += buffer->count;
+	mutex_unlock(&heap->lock);
+	return err == -EBUSY ? -ENOSPC : err;
+}
+
+void distmind_heap_del(struct distmind_heap *heap, struct distmind_buffer *buffer)
+{
+	MA_STATE(mas, &heap->ranges, buffer->start, buffer->start + buffer->count - 1);
+
+	mutex_lock(&heap->lock);
+	mas_erase(&mas);
+	heap->used -= buffer->count;
+	mutex_unlock(&heap->lock);
+	unmap_mapping_range(heap->inode->i_mapping, (loff_t)buffer->start << PAGE_SHIFT,
+			    (loff_t)buffer->count << PAGE_SHIFT, 1);
+}
+
+u64 distmind_heap_bytes_used(struct distmind_heap *heap)
+{
+	return (u64)READ_ONCE(heap->used) << PAGE_SHIFT;
+}
+
+static struct page *alloc_run(int node, unsigned int order)
+{
+	gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NOWARN;
+
+	/*
+	 * Long runs are a bonus, not worth any effort. For single pages try
+	 * hard, but do not have anyone killed: the caller can be told.
+	 */
+	gfp |= order ? __GFP_NORETRY : __GFP_RETRY_MAYFAIL;
+	return alloc_pages_node(node, gfp, order);
+}
+
+/*
+ * Each page has its own reference count, whatever run it came from, so that a
+ * pinned page keeps nothing but itself.
+ */
+struct page **distmind_heap_alloc_pages(struct distmind_heap *heap, unsigned long count)
+{
+	unsigned int order = RUN_ORDER;
+	unsigned long done = 0;
+	struct page **pages;
+	struct page *run;
+	int err;
+
+	pages = kvmalloc_array(count, sizeof(*pages), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	if (!pages)
+		return ERR_PTR(-ENOMEM);
+	while (done < count) {
+		unsigned long i;
+
+		err = -EINTR;
+		if (fatal_signal_pending(current))
+			goto err_free;
+		cond_resched();
+		while (order && count - done < 1UL << order)
+			order--;
+		run = alloc_run(heap->node, order);
+		if (!run) {
+			err = -ENOMEM;
+			if (!order)
+				goto err_free;
+			order--;
+			continue;
+		}
+		if (order)
+			split_page(run, order);
+		for (i = 0; i < 1UL << order; i++)
+			pages[done++] = run + i;
+	}
+	return pages;
+
+err_free:
+	distmind_heap_free_pages(pages, done);
+	return ERR_PTR(err);
+}
+
+void distmind_heap_free_pages(struct page **pages, unsigned long count)
+{
+	unsigned long i;
+
+	for (i = 0; i < count; i++) {
+		put_page(pages[i]);
+		if (i % 1024 == 1023)
+			cond_resched();
+	}
+	kvfree(pages);
+}
+
+/*
+ * Answer a fault on page @index of @count: fill in the page table around it. A
+ * neighbour that is there already stops the first try; the second begins at
+ * the page that is wanted. -EBUSY then means that another thread was faster.
+ */
+vm_fault_t distmind_heap_insert(struct vm_fault *vmf, struct page **pages, unsigned long count,
+				unsigned long index)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	unsigned long before, after, todo;
+	int err;
+
+	before = (vmf->address & ~PMD_MASK) >> PAGE_SHIFT;
+	before = min3(before, index, (vmf->address - vma->vm_start) >> PAGE_SHIFT);
+	after = FAULT_PAGES - ((vmf->address & ~PMD_MASK) >> PAGE_SHIFT);
+	after = min3(after, count - index, (vma->vm_end - vmf->address) >> PAGE_SHIFT);
+
+	todo = before + after;
+	err = vm_insert_pages(vma, (vmf->address & PAGE_MASK) - (before << PAGE_SHIFT),
+			      pages + index - before, &todo);
+	if (err == -EBUSY && before) {
+		todo = after;
+		err = vm_insert_pages(vma, vmf->address & PAGE_MASK, pages + index, &todo);
+	}
+	if (err == -ENOMEM)
+		return VM_FAULT_OOM;
+	return err && err != -EBUSY ? VM_FAULT_SIGBUS : VM_FAULT_NOPAGE;
+}
+
+static vm_fault_t heap_fault(struct vm_fault *vmf)
+{
+	struct distmind_heap *heap = vmf->vma->vm_private_data;
+	vm_fault_t ret = VM_FAULT_SIGBUS;
+	struct distmind_buffer *buffer;
+
+	MA_STATE(mas, &heap->ranges, vmf->pgoff, vmf->pgoff);
+
+	if (mutex_lock_killable(&heap->lock))
+		return VM_FAULT_NOPAGE;
+	buffer = mas_walk(&mas);
+	if (buffer)
+		ret = distmind_heap_insert(vmf, buffer->pages, buffer->count,
+					   vmf->pgoff - buffer->start);
+	mutex_unlock(&heap->lock);
+	return ret;
+}
+
+static const struct vm_operations_struct heap_vm_ops = {
+	.fault = heap_fault,
+};
+
+/* The mapping's file holds the gpu, and so the heap. */
+int distmind_heap_mmap(struct distmind_heap *heap, struct vm_area_struct *vma)
+{
+	if (!(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+	if (vma->vm_pgoff > heap->pages || vma_pages(vma) > heap->pages - vma->vm_pgoff)
+		return -EINVAL;
+	vm_flags_set(vma, VM_MIXEDMAP | VM_DONTEXPAND | VM_DONTDUMP);
+	vma->vm_private_data = heap;
+	vma->vm_ops = &heap_vm_ops;
+	return 0;
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The border: structures cross it here, once, in both directions. A call works
+ * on a copy, so nothing is read twice from memory that the caller can change.
+ */
+#include <linux/ctype.h>
+#include <linux/pagemap.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+
+#include "buffer.h"
+#include "ioctl.h"
+
+/* Room for the largest structure of uapi/linux/distmind.h. */
+union distmind_arg {
+	struct distmind_query query;
+	struct distmind_acquire acquire;
+	struct distmind_engine_register engine_register;
+	struct distmind_vgpu_info vgpu_info;
+	struct distmind_buffer_create buffer_create;
+	struct distmind_buffer_destroy buffer_destroy;
+	struct distmind_buffer_info buffer_info;
+	struct distmind_buffer_export buffer_export;
+};
+
+long distmind_ioctl_dispatch(struct file *file, unsigned int cmd, unsigned long arg,
+			     const struct distmind_ioctl *table, size_t count)
+{
+	const struct distmind_ioctl *entry = NULL;
+	void __user *user = (void __user *)arg;
+	size_t size = _IOC_SIZE(cmd);
+	union distmind_arg copy;
+	size_t i;
+	int err;
+
+	for (i = 0; i < count; i++) {
+		/* Everything but the size: that may be another version's. */
+		if (!((table[i].cmd ^ cmd) & ~IOCSIZE_MASK)) {
+			entry = &table[i];
+			break;
+		}
+	}
+	if (!entry)
+		return -ENOTTY;
+	if (size < _IOC_SIZE(entry->cmd))
+		return -EINVAL;
+
+	err = copy_struct_from_user(&copy, entry->size, user, size);
+	if (err)
+		return err;
+	/* Find out now, while there is nothing to undo. */
+	size = min(size, entry->size);
+	if (fault_in_writeable(user, size))
+		return -EFAULT;
+	err = entry->call(file, &copy, user);
+	if (err)
+		return err;
+	return copy_to_user(user, &copy, size) ? -EFAULT : 0;
+}
+
+int distmind_ioctl_query(struct file *file, void *arg, void __user *user)
+{
+	struct distmind_query *query = arg;
+
+	query->version = DISTMIND_ABI_VERSION;
+	query->page_size = PAGE_SIZE;
+	query->features = DISTMIND_FEATURE_DMABUF;
+	if (IS_ENABLED(CONFIG_MEMCG))
+		query->features |= DISTMIND_FEATURE_MEMCG;
+	query->buffer_max = DISTMIND_BUFFER_MAX;
+	return 0;
+}
+
+/* Terminated, zero behind the end, and of characters that need no quoting. */
+bool distmind_ioctl_name_valid(const char name[DISTMIND_NAME_LEN])
+{
+	size_t len = strnlen(name, DISTMIND_NAME_LEN);
+	size_t i;
+
+	if (len == DISTMIND_NAME_LEN || memchr_inv(name + len, 0, DISTMIND_NAME_LEN - len))
+		return false;
+	for (i = 0; i < len; i++) {
+		if (!isascii(name[i]) || (!isalnum(name[i]) && !strchr("._-", name[i])))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * distmind.ko: virtual GPUs under /dev/distmind/.
+ *
+ *   node       the device nodes          ioctl    the border to user space
+ *   control    asks for vgpus            request  who waits, and the answers
+ *   engine     serves a gpu              gpu      a physical GPU and its heap
+ *   client     uses a vgpu               vgpu     what a tenant is promised
+ *   buffer     memory of a vgpu          dmabuf   the same, for other devices
+ *   netlink    the operator's and the daemon's side
+ */
+#include <linux/init.h>
+#include <linux/module.h>
+
+#include "gpu.h"
+#include "ledger.h"
+#include "netlink.h"
+#include "node.h"
+#include "request.h"
+#include "vgpu.h"
+
+static int __init distmind_init(void)
+{
+	int err;
+
+	distmind_ledger_init();
+	err = distmind_node_init();
+	if (err)
+		goto err_ledger;
+	err = distmind_netlink_init();
+	if (err)
+		goto err_node;
+	err = distmind_node_publish();
+	if (err)
+		goto err_netlink;
+	return 0;
+
+err_netlink:
+	distmind_netlink_exit();
+err_node:
+	distmind_node_exit();
+err_ledger:
+	distmind_ledger_exit();
+	return err;
+}
+
+static void __exit distmind_exit(void)
+{
+	/* Nobody may create anything any more before what is left is released. */
+	distmind_node_withdraw();
+	distmind_netlink_exit();
+	distmind_vgpu_exit();
+	distmind_gpu_exit();
+	distmind_request_exit();
+	distmind_node_exit();
+	distmind_ledger_exit();
+}
+
+module_init(distmind_init);
+module_exit(distmind_exit);
+
+MODULE_DESCRIPTION("Virtual GPUs: a pool of GPUs and memory for deep learning");
+MODULE_AUTHOR("The DistMind authors");
+MODULE_LICENSE("GPL");
+MODULE_VERSION("0.1.0");

@@ -1,0 +1,656 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The generic netlink family "distmind"; uapi/distmind.yaml is its
+ * specification, and netlink-gen.c is generated from that.
+ *
+ * Operations run in parallel and take the locks of what they touch. Dumps take
+ * the lock for one message at a time and rely on the table's generation to tell
+ * the reader when the state has changed between two of them. Everyone may read,
+ * but what belongs to a user is shown to that user and to CAP_NET_ADMIN only;
+ * to others it does not exist.
+ */
+#include <linux/module.h>
+#include <net/genetlink.h>
+
+#include "buffer.h"
+#include "gpu.h"
+#include "ioctl.h"
+#include "netlink-gen.h"
+#include "netlink.h"
+#include "request.h"
+#include "vgpu.h"
+
+static const struct genl_multicast_group groups[] = {
+	[DISTMIND_NLGRP_POOL] = {
+		.name = DISTMIND_MCGRP_POOL,
+		.flags = GENL_MCAST_CAP_NET_ADMIN,
+	},
+	[DISTMIND_NLGRP_REQUESTS] = {
+		.name = DISTMIND_MCGRP_REQUESTS,
+		.flags = GENL_MCAST_CAP_NET_ADMIN,
+	},
+};
+
+static struct genl_family family __ro_after_init = {
+	.name = DISTMIND_FAMILY_NAME,
+	.version = DISTMIND_FAMILY_VERSION,
+	.parallel_ops = true,
+	.module = THIS_MODULE,
+	.ops = distmind_nl_ops,
+	.n_ops = ARRAY_SIZE(distmind_nl_ops),
+	.mcgrps = groups,
+	.n_mcgrps = ARRAY_SIZE(groups),
+};
+
+static bool may_see(struct sk_buff *request, kuid_t uid)
+{
+	return uid_eq(NETLINK_CB(request).creds.uid, uid) ||
+	       netlink_capable(request, CAP_NET_ADMIN);
+}
+
+/* How the objects look in a message. Each returns false if it does not fit. */
+
+static bool fill_gpu(struct sk_buff *skb, void *object)
+{
+	struct distmind_gpu *gpu = object;
+
+	return !(nla_put_u32(skb, DISTMIND_A_GPU_ID, gpu->id) ||
+		 nla_put_string(skb, DISTMIND_A_GPU_NAME, gpu->name) ||
+		 nla_put_string(skb, DISTMIND_A_GPU_KIND, gpu->kind) ||
+		 nla_put_u32(skb, DISTMIND_A_GPU_STATE, gpu->state) ||
+		 nla_put_u32(skb, DISTMIND_A_GPU_BOX, gpu->box) ||
+		 nla_put_s32(skb, DISTMIND_A_GPU_NUMA_NODE, gpu->heap.node) ||
+		 nla_put_u64_64bit(skb, DISTMIND_A_GPU_MEMORY, (u64)gpu->heap.pages << PAGE_SHIFT,
+				   DISTMIND_A_GPU_PAD) ||
+		 nla_put_u64_64bit(skb, DISTMIND_A_GPU_MEMORY_USED,
+				   distmind_heap_bytes_used(&gpu->heap), DISTMIND_A_GPU_PAD) ||
+		 nla_put_u32(skb, DISTMIND_A_GPU_VGPUS, gpu->vgpu_count) ||
+		 nla_put_u32(skb, DISTMIND_A_GPU_ENGINE_PID, gpu->engine_pid));
+}
+
+static bool fill_vgpu(struct sk_buff *skb, void *object)
+{
+	struct distmind_vgpu *vgpu = object;
+	struct distmind_vgpu_settings settings;
+	u32 clients, buffers;
+	u64 used;
+
+	mutex_lock(&vgpu->lock);
+	settings = vgpu->settings;
+	used = vgpu->used;
+	clients = vgpu->client_count;
+	buffers = vgpu->buffer_count;
+	mutex_unlock(&vgpu->lock);
+
+	if (nla_put_u32(skb, DISTMIND_A_VGPU_ID, vgpu->id) ||
+	    nla_put_string(skb, DISTMIND_A_VGPU_NAME, vgpu->owner.name) ||
+	    nla_put_u32(skb, DISTMIND_A_VGPU_LEASE, vgpu->owner.lease) ||
+	    nla_put_u32(skb, DISTMIND_A_VGPU_UID,
+			from_kuid_munged(&init_user_ns, vgpu->owner.uid)) ||
+	    nla_put_u32(skb, DISTMIND_A_VGPU_GID,
+			from_kgid_munged(&init_user_ns, vgpu->owner.gid)))
+		return false;
+	if (vgpu->gpu && nla_put_u32(skb, DISTMIND_A_VGPU_GPU, vgpu->gpu->id))
+		return false;
+	if (distmind_vgpu_state(vgpu) == DISTMIND_VGPU_STATE_LOST &&
+	    nla_put_flag(skb, DISTMIND_A_VGPU_LOST))
+		return false;
+	if (vgpu->owner.pid && nla_put_u32(skb, DISTMIND_A_VGPU_PID, vgpu->owner.pid))
+		return false;
+	return !(nla_put_u64_64bit(skb, DISTMIND_A_VGPU_MEMORY, settings.memory,
+				   DISTMIND_A_VGPU_PAD) ||
+		 nla_put_u64_64bit(skb, DISTMIND_A_VGPU_MEMORY_USED, used, DISTMIND_A_VGPU_PAD) ||
+		 nla_put_u32(skb, DISTMIND_A_VGPU_SHARE, settings.share) ||
+		 nla_put_u32(skb, DISTMIND_A_VGPU_CLASS, settings.class) ||
+		 nla_put_u64_64bit(skb, DISTMIND_A_VGPU_OBJECTIVE, settings.objective_ns,
+				   DISTMIND_A_VGPU_PAD) ||
+		 nla_put_u32(skb, DISTMIND_A_VGPU_CLIENTS, clients) ||
+		 nla_put_u32(skb, DISTMIND_A_VGPU_BUFFERS, buffers));
+}
+
+static bool fill_buffer(struct sk_buff *skb, void *object)
+{
+	struct distmind_buffer *buffer = object;
+
+	return !(nla_put_u32(skb, DISTMIND_A_BUFFER_ID, buffer->id) ||
+		 nla_put_u32(skb, DISTMIND_A_BUFFER_VGPU, buffer->vgpu->id) ||
+		 nla_put_u32(skb, DISTMIND_A_BUFFER_GPU, buffer->gpu->id) ||
+		 nla_put_u64_64bit(skb, DISTMIND_A_BUFFER_SIZE, distmind_buffer_size(buffer),
+				   DISTMIND_A_BUFFER_PAD) ||
+		 nla_put_u64_64bit(skb, DISTMIND_A_BUFFER_OFFSET, (u64)buffer->start << PAGE_SHIFT,
+				   DISTMIND_A_BUFFER_PAD) ||
+		 nla_put_u32(skb, DISTMIND_A_BUFFER_KIND, buffer->kind) ||
+		 nla_put_u32(skb, DISTMIND_A_BUFFER_PINS, atomic_read(&buffer->pins)));
+}
+
+static bool fill_request(struct sk_buff *skb, void *object)
+{
+	struct distmind_request *request = object;
+	const struct distmind_vgpu_owner *owner = &request->owner;
+	s64 remaining = ktime_ms_delta(request->deadline, ktime_get());
+
+	if (request->kind[0] && nla_put_string(skb, DISTMIND_A_REQUEST_KIND, request->kind))
+		return false;
+	return !(nla_put_u32(skb, DISTMIND_A_REQUEST_ID, request->id) ||
+		 nla_put_string(skb, DISTMIND_A_REQUEST_NAME, owner->name) ||
+		 nla_put_u32(skb, DISTMIND_A_REQUEST_PID, owner->pid) ||
+		 nla_put_u32(skb, DISTMIND_A_REQUEST_UID,
+			     from_kuid_munged(&init_user_ns, owner->uid)) ||
+		 nla_put_u32(skb, DISTMIND_A_REQUEST_GID,
+			     from_kgid_munged(&init_user_ns, owner->gid)) ||
+		 nla_put_u64_64bit(skb, DISTMIND_A_REQUEST_MEMORY, request->settings.memory,
+				   DISTMIND_A_REQUEST_PAD) ||
+		 nla_put_u32(skb, DISTMIND_A_REQUEST_SHARE, request->settings.share) ||
+		 nla_put_u32(skb, DISTMIND_A_REQUEST_CLASS, request->settings.class) ||
+		 nla_put_u64_64bit(skb, DISTMIND_A_REQUEST_OBJECTIVE,
+				   request->settings.objective_ns, DISTMIND_A_REQUEST_PAD) ||
+		 nla_put_u32(skb, DISTMIND_A_REQUEST_COUNT, request->count) ||
+		 nla_put_u32(skb, DISTMIND_A_REQUEST_FLAGS, request->flags) ||
+		 nla_put_u32(skb, DISTMIND_A_REQUEST_REMAINING, max_t(s64, remaining, 0)));
+}
+
+/* One message that holds one object, or NULL. */
+static struct sk_buff *build_message(u32 portid, u32 seq, u8 cmd,
+				     bool (*fill)(struct sk_buff *skb, void *object), void *object)
+{
+	struct sk_buff *msg = genlmsg_new(GENLMSG_DEFAULT_SIZE, GFP_KERNEL);
+	void *header;
+
+	if (!msg)
+		return NULL;
+	header = genlmsg_put(msg, portid, seq, &family, 0, cmd);
+	if (!header || !fill(msg, object)) {
+		nlmsg_free(msg);
+		return NULL;
+	}
+	genlmsg_end(msg, header);
+	return msg;
+}
+
+static int send_reply(struct sk_buff *msg, struct genl_info *info)
+{
+	return msg ? genlmsg_reply(msg, info) : -ENOMEM;
+}
+
+/*
+ * A notification that is lost for want of memory is like one that did not fit
+ * into the listener's socket: listeners are told and list everything anew.
+ */
+static void notify(unsigned int group, u8 cmd, bool (*fill)(struct sk_buff *skb, void *object),
+		   void *object)
+{
+	struct sk_buff *msg;
+
+	if (genl_has_listeners(&family, &init_net, group) <= 0)
+		return;
+	msg = build_message(0, 0, cmd, fill, object);
+	if (msg)
+		genlmsg_multicast(&family, msg, 0, group, GFP_KERNEL);
+	else
+		genl_set_err(&family, &init_net, 0, group, ENOBUFS);
+}
+
+bool distmind_netlink_has_daemon(void)
+{
+	return genl_has_listeners(&family, &init_net, DISTMIND_NLGRP_REQUESTS) > 0;
+}
+
+/* Under distmind_pool_lock. */
+void distmind_netlink_notify_gpu(u8 cmd, struct distmind_gpu *gpu)
+{
+	notify(DISTMIND_NLGRP_POOL, cmd, fill_gpu, gpu);
+}
+
+/* Under distmind_pool_lock. */
+void distmind_netlink_notify_vgpu(u8 cmd, struct distmind_vgpu *vgpu)
+{
+	notify(DISTMIND_NLGRP_POOL, cmd, fill_vgpu, vgpu);
+}
+
+/* Under distmind_request_lock. */
+void distmind_netlink_notify_request(u8 cmd, struct distmind_request *request)
+{
+	notify(DISTMIND_NLGRP_REQUESTS, cmd, fill_request, request);
+}
+
+/**
+ * struct kind - a kind of object, as the get commands see it
+ * @cmd: the command
+ * @missing: what to say when there is none of that number
+ * @table: where they are
+ * @lock: guards what @from finds; NULL if that is a reference
+ * @from: the first object with a number of at least *id
+ * @put: gives the reference back
+ * @visible: whether the sender of a request may see it
+ * @fill: puts it into a message
+ */
+struct kind {
+	u8 cmd;
+	const char *missing;
+	struct distmind_table *table;
+	struct mutex *lock; /* see above */
+	void *(*from)(unsigned long *id);
+	void (*put)(void *object);
+	bool (*visible)(struct sk_buff *request, void *object);
+	bool (*fill)(struct sk_buff *skb, void *object);
+};
+
+static void *gpu_from(unsigned long *id)
+{
+	return distmind_table_from(&distmind_gpus, id);
+}
+
+static bool gpu_visible(struct sk_buff *request, void *object)
+{
+	return true;
+}
+
+static const struct kind gpu_kind = {
+	.cmd = DISTMIND_CMD_GPU_GET,
+	.missing = "no such gpu",
+	.table = &distmind_gpus,
+	.lock = &distmind_pool_lock,
+	.from = gpu_from,
+	.visible = gpu_visible,
+	.fill = fill_gpu,
+};
+
+static void *vgpu_from(unsigned long *id)
+{
+	return distmind_table_from(&distmind_vgpus, id);
+}
+
+static bool vgpu_visible(struct sk_buff *request, void *object)
+{
+	struct distmind_vgpu *vgpu = object;
+
+	return may_see(request, vgpu->owner.uid);
+}
+
+static const struct kind vgpu_kind = {
+	.cmd = DISTMIND_CMD_VGPU_GET,
+	.missing = "no such vgpu",
+	.table = &distmind_vgpus,
+	.lock = &distmind_pool_lock,
+	.from = vgpu_from,
+	.visible = vgpu_visible,
+	.fill = fill_vgpu,
+};
+
+static void *buffer_from(unsigned long *id)
+{
+	return distmind_buffer_from(id);
+}
+
+static void buffer_put(void *object)
+{
+	distmind_buffer_put(object);
+}
+
+static bool buffer_visible(struct sk_buff *request, void *object)
+{
+	struct distmind_buffer *buffer = object;
+
+	return may_see(request, buffer->vgpu->owner.uid);
+}
+
+static const struct kind buffer_kind = {
+	.cmd = DISTMIND_CMD_BUFFER_GET,
+	.missing = "no such buffer",
+	.table = &distmind_buffers,
+	.from = buffer_from,
+	.put = buffer_put,
+	.visible = buffer_visible,
+	.fill = fill_buffer,
+};
+
+static void *request_from(unsigned long *id)
+{
+	return distmind_table_from(&distmind_requests, id);
+}
+
+static bool request_visible(struct sk_buff *skb, void *object)
+{
+	struct distmind_request *request = object;
+
+	return may_see(skb, request->owner.uid);
+}
+
+static const struct kind request_kind = {
+	.cmd = DISTMIND_CMD_REQUEST_GET,
+	.missing = "no such request: it was answered, timed out or given up",
+	.table = &distmind_requests,
+	.lock = &distmind_request_lock,
+	.from = request_from,
+	.visible = request_visible,
+	.fill = fill_request,
+};
+
+static bool dump_object(struct sk_buff *skb, struct netlink_callback *cb, const struct kind *kind,
+			void *object)
+{
+	void *header = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq, &family,
+				   NLM_F_MULTI, kind->cmd);
+
+	if (!header)
+		return false;
+	if (!kind->fill(skb, object)) {
+		genlmsg_cancel(skb, header);
+		return false;
+	}
+	genl_dump_check_consistent(cb, header);
+	genlmsg_end(skb, header);
+	return true;
+}
+
+/* As many objects as fit into @skb, from where the last call stopped. */
+static int dump(struct sk_buff *skb, struct netlink_callback *cb, const struct kind *kind)
+{
+	unsigned long id = cb->args[0];
+	bool fits = true;
+	void *object;
+
+	if (kind->lock)
+		mutex_lock(kind->lock);
+	cb->seq = distmind_table_generation(kind->table);
+	while (fits && (object = kind->from(&id))) {
+		if (kind->visible(cb->skb, object))
+			fits = dump_object(skb, cb, kind, object);
+		if (kind->put)
+			kind->put(object);
+		id += fits;
+	}
+	if (kind->lock)
+		mutex_unlock(kind->lock);
+	cb->args[0] = id;
+	return skb->len;
+}
+
+/* The number that a command is about, in attribute 1 of every set. */
+static int get_id(struct genl_info *info, u32 *id)
+{
+	BUILD_BUG_ON(DISTMIND_A_GPU_ID != 1 || DISTMIND_A_VGPU_ID != 1 ||
+		     DISTMIND_A_BUFFER_ID != 1 || DISTMIND_A_REQUEST_ID != 1);
+	if (GENL_REQ_ATTR_CHECK(info, DISTMIND_A_GPU_ID)) {
+		NL_SET_ERR_MSG(info->extack, "id is missing");
+		return -EINVAL;
+	}
+	*id = nla_get_u32(info->attrs[DISTMIND_A_GPU_ID]);
+	return 0;
+}
+
+/* An error about the object that the command names. */
+static int bad_id(struct genl_info *info, const char *message)
+{
+	NL_SET_BAD_ATTR(info->extack, info->attrs[DISTMIND_A_GPU_ID]);
+	info->extack->_msg = message;
+	return -ENOENT;
+}
+
+static int get_one(struct sk_buff *request, struct genl_info *info, const struct kind *kind)
+{
+	struct sk_buff *msg = NULL;
+	unsigned long found;
+	bool exists = false;
+	void *object;
+	u32 id;
+	int err;
+
+	err = get_id(info, &id);
+	if (err)
+		return err;
+	if (kind->lock)
+		mutex_lock(kind->lock);
+	found = id;
+	object = kind->from(&found);
+	if (object && found == id && kind->visible(request, object)) {
+		exists = true;
+		msg = build_message(info->snd_portid, info->snd_seq, kind->cmd, kind->fill, object);
+	}
+	if (object && kind->put)
+		kind->put(object);
+	if (kind->lock)
+		mutex_unlock(kind->lock);
+	return exists ? send_reply(msg, info) : bad_id(info, kind->missing);
+}
+
+int distmind_nl_gpu_get_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	return get_one(skb, info, &gpu_kind);
+}
+
+int distmind_nl_gpu_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
+{
+	return dump(skb, cb, &gpu_kind);
+}
+
+int distmind_nl_vgpu_get_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	return get_one(skb, info, &vgpu_kind);
+}
+
+int distmind_nl_vgpu_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
+{
+	return dump(skb, cb, &vgpu_kind);
+}
+
+int distmind_nl_buffer_get_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	return get_one(skb, info, &buffer_kind);
+}
+
+int distmind_nl_buffer_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
+{
+	return dump(skb, cb, &buffer_kind);
+}
+
+int distmind_nl_request_get_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	return get_one(skb, info, &request_kind);
+}
+
+int distmind_nl_request_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
+{
+	return dump(skb, cb, &request_kind);
+}
+
+int distmind_nl_gpu_set_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	u32 id;
+	int err;
+
+	err = get_id(info, &id);
+	if (err)
+		return err;
+	if (GENL_REQ_ATTR_CHECK(info, DISTMIND_A_GPU_DRAIN)) {
+		NL_SET_ERR_MSG(info->extack, "drain is missing");
+		return -EINVAL;
+	}
+	NL_SET_BAD_ATTR(info->extack, info->attrs[DISTMIND_A_GPU_ID]);
+	return distmind_gpu_drain(id, nla_get_u32(info->attrs[DISTMIND_A_GPU_DRAIN]), info->extack);
+}
+
+int distmind_nl_gpu_del_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	u32 id;
+	int err;
+
+	err = get_id(info, &id);
+	if (err)
+		return err;
+	NL_SET_BAD_ATTR(info->extack, info->attrs[DISTMIND_A_GPU_ID]);
+	return distmind_gpu_remove(id, info->extack);
+}
+
+/* Change @settings by the attributes that are there, and check the outcome. */
+static int get_settings(struct genl_info *info, struct distmind_vgpu_settings *settings)
+{
+	struct nlattr **attrs = info->attrs;
+	const char *problem;
+	int err;
+
+	if (attrs[DISTMIND_A_VGPU_MEMORY])
+		settings->memory = nla_get_u64(attrs[DISTMIND_A_VGPU_MEMORY]);
+	if (attrs[DISTMIND_A_VGPU_SHARE])
+		settings->share = nla_get_u32(attrs[DISTMIND_A_VGPU_SHARE]);
+	if (attrs[DISTMIND_A_VGPU_CLASS])
+		settings->class = nla_get_u32(attrs[DISTMIND_A_VGPU_CLASS]);
+	if (attrs[DISTMIND_A_VGPU_OBJECTIVE])
+		settings->objective_ns = nla_get_u64(attrs[DISTMIND_A_VGPU_OBJECTIVE]);
+	err = distmind_vgpu_check_settings(settings, &problem);
+	if (err)
+		info->extack->_msg = problem;
+	return err;
+}
+
+int distmind_nl_vgpu_new_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	struct distmind_vgpu_settings settings = { .share = DISTMIND_SHARE_WHOLE };
+	struct distmind_vgpu_owner owner = { .lease = DISTMIND_VGPU_LEASE_ADMIN };
+	struct nlattr **attrs = info->attrs;
+	u32 gpu = DISTMIND_GPU_NONE;
+	struct distmind_vgpu *vgpu;
+	struct sk_buff *msg;
+	int err;
+
+	if (attrs[DISTMIND_A_VGPU_NAME]) {
+		nla_strscpy(owner.name, attrs[DISTMIND_A_VGPU_NAME], sizeof(owner.name));
+		if (!distmind_ioctl_name_valid(owner.name)) {
+			NL_SET_ERR_MSG_ATTR(info->extack, attrs[DISTMIND_A_VGPU_NAME],
+					    "name must be up to 31 of A-Z a-z 0-9 . _ -");
+			return -EINVAL;
+		}
+	}
+	owner.uid = GLOBAL_ROOT_UID;
+	owner.gid = GLOBAL_ROOT_GID;
+	if (attrs[DISTMIND_A_VGPU_UID])
+		owner.uid = make_kuid(&init_user_ns, nla_get_u32(attrs[DISTMIND_A_VGPU_UID]));
+	if (attrs[DISTMIND_A_VGPU_GID])
+		owner.gid = make_kgid(&init_user_ns, nla_get_u32(attrs[DISTMIND_A_VGPU_GID]));
+	if (!uid_valid(owner.uid) || !gid_valid(owner.gid)) {
+		NL_SET_ERR_MSG(info->extack, "uid or gid is not one");
+		return -EINVAL;
+	}
+	err = get_settings(info, &settings);
+	if (err)
+		return err;
+	if (attrs[DISTMIND_A_VGPU_GPU]) {
+		gpu = nla_get_u32(attrs[DISTMIND_A_VGPU_GPU]);
+		NL_SET_BAD_ATTR(info->extack, attrs[DISTMIND_A_VGPU_GPU]);
+	}
+	vgpu = distmind_vgpu_create(&owner, &settings, gpu, info->extack);
+	if (IS_ERR(vgpu))
+		return PTR_ERR(vgpu);
+	mutex_lock(&distmind_pool_lock);
+	msg = build_message(info->snd_portid, info->snd_seq, DISTMIND_CMD_VGPU_NEW, fill_vgpu,
+			    vgpu);
+	mutex_unlock(&distmind_pool_lock);
+	err = send_reply(msg, info);
+	distmind_vgpu_put(vgpu);
+	return err;
+}
+
+static int vgpu_set(struct distmind_vgpu *vgpu, struct genl_info *info)
+{
+	struct nlattr *attr = info->attrs[DISTMIND_A_VGPU_GPU];
+	struct distmind_vgpu_settings settings = vgpu->settings;
+	struct distmind_gpu *gpu = vgpu->gpu;
+	int err;
+
+	err = get_settings(info, &settings);
+	if (err)
+		return err;
+	if (attr && nla_get_u32(attr) == DISTMIND_GPU_NONE) {
+		gpu = NULL;
+	} else if (attr && !(gpu && gpu->id == nla_get_u32(attr))) {
+		gpu = distmind_vgpu_bindable_gpu(nla_get_u32(attr), info->extack);
+		if (IS_ERR(gpu)) {
+			NL_SET_BAD_ATTR(info->extack, attr);
+			return PTR_ERR(gpu);
+		}
+	}
+	mutex_lock(&vgpu->lock);
+	vgpu->settings = settings;
+	mutex_unlock(&vgpu->lock);
+	distmind_vgpu_bind(vgpu, gpu);
+	distmind_netlink_notify_vgpu(DISTMIND_CMD_VGPU_CHANGE_NTF, vgpu);
+	return 0;
+}
+
+int distmind_nl_vgpu_set_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	struct distmind_vgpu *vgpu;
+	u32 id;
+	int err;
+
+	err = get_id(info, &id);
+	if (err)
+		return err;
+	mutex_lock(&distmind_pool_lock);
+	vgpu = distmind_table_find(&distmind_vgpus, id);
+	err = vgpu ? vgpu_set(vgpu, info) : bad_id(info, "no such vgpu");
+	mutex_unlock(&distmind_pool_lock);
+	return err;
+}
+
+int distmind_nl_vgpu_del_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	struct distmind_vgpu *vgpu;
+	u32 id;
+	int err;
+
+	err = get_id(info, &id);
+	if (err)
+		return err;
+	vgpu = distmind_vgpu_find(id);
+	if (!vgpu)
+		return bad_id(info, "no such vgpu");
+	distmind_vgpu_kill(vgpu);
+	distmind_vgpu_put(vgpu);
+	return 0;
+}
+
+int distmind_nl_request_answer_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	struct nlattr **attrs = info->attrs;
+	char reason[DISTMIND_REASON_LEN] = "";
+	u32 gpus[DISTMIND_ACQUIRE_MAX];
+	struct nlattr *attr;
+	u32 id, count = 0;
+	int rem, err;
+
+	err = get_id(info, &id);
+	if (err)
+		return err;
+	nlmsg_for_each_attr(attr, info->nlhdr, GENL_HDRLEN, rem) {
+		if (nla_type(attr) != DISTMIND_A_REQUEST_GPU)
+			continue;
+		if (count == ARRAY_SIZE(gpus)) {
+			NL_SET_ERR_MSG_ATTR(info->extack, attr, "too many gpus");
+			return -E2BIG;
+		}
+		gpus[count++] = nla_get_u32(attr);
+	}
+	if (!!count == !!attrs[DISTMIND_A_REQUEST_ERROR]) {
+		NL_SET_ERR_MSG(info->extack, "an answer has either gpu or error");
+		return -EINVAL;
+	}
+	if (count)
+		return distmind_request_grant(id, gpus, count, info->extack);
+	if (attrs[DISTMIND_A_REQUEST_REASON])
+		nla_strscpy(reason, attrs[DISTMIND_A_REQUEST_REASON], sizeof(reason));
+	return distmind_request_refuse(id, nla_get_u32(attrs[DISTMIND_A_REQUEST_ERROR]), reason,
+				       info->extack);
+}
+
+int __init distmind_netlink_init(void)
+{
+	return genl_register_family(&family);
+}
+
+void distmind_netlink_exit(void)
+{
+	genl_unregister_family(&family);
+}
+
+MODULE_ALIAS_GENL_FAMILY(DISTMIND_FAMILY_NAME);

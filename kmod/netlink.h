@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _DISTMIND_NETLINK_H
+#define _DISTMIND_NETLINK_H
+
+#include <linux/types.h>
+
+struct distmind_gpu;
+struct distmind_request;
+struct distmind_vgpu;
+
+void distmind_netlink_notify_gpu(u8 cmd, struct distmind_gpu *gpu);
+void distmind_netlink_notify_vgpu(u8 cmd, struct distmind_vgpu *vgpu);
+void distmind_netlink_notify_request(u8 cmd, struct distmind_request *request);
+bool distmind_netlink_has_daemon(void);
+
+int distmind_netlink_init(void);
+void distmind_netlink_exit(void);
+
+#endif /* _DISTMIND_NETLINK_H */

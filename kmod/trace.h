@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM distmind
+
+#if !defined(_DISTMIND_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
+#define _DISTMIND_TRACE_H
+
+#include <linux/tracepoint.h>
+
+#include "buffer.h"
+#include "gpu.h"
+#include "request.h"
+#include "vgpu.h"
+
+DECLARE_EVENT_CLASS(distmind_gpu,
+		    TP_PROTO(const struct distmind_gpu *gpu),
+		    TP_ARGS(gpu),
+		    TP_STRUCT__entry(__field(u32, gpu)
+				     __array(char, name, DISTMIND_NAME_LEN)
+				     __field(u64, memory)
+				     __field(u32, vgpus)),
+		    TP_fast_assign(__entry->gpu = gpu->id;
+				   memcpy(__entry->name, gpu->name, DISTMIND_NAME_LEN);
+				   __entry->memory = (u64)gpu->heap.pages << PAGE_SHIFT;
+				   __entry->vgpus = gpu->vgpu_count;),
+		    TP_printk("gpu=%u name=%s memory=%llu vgpus=%u", __entry->gpu, __entry->name,
+			      __entry->memory, __entry->vgpus));
+
+DEFINE_EVENT(distmind_gpu, distmind_gpu_register,
+	     TP_PROTO(const struct distmind_gpu *gpu), TP_ARGS(gpu));
+DEFINE_EVENT(distmind_gpu, distmind_gpu_lose,
+	     TP_PROTO(const struct distmind_gpu *gpu), TP_ARGS(gpu));
+DEFINE_EVENT(distmind_gpu, distmind_gpu_remove,
+	     TP_PROTO(const struct distmind_gpu *gpu), TP_ARGS(gpu));
+
+DECLARE_EVENT_CLASS(distmind_vgpu,
+		    TP_PROTO(const struct distmind_vgpu *vgpu),
+		    TP_ARGS(vgpu),
+		    TP_STRUCT__entry(__field(u32, vgpu)
+				     __field(s32, gpu)
+				     __field(u64, memory)
+				     __field(u32, share)
+				     __field(u32, class)),
+		    TP_fast_assign(__entry->vgpu = vgpu->id;
+				   __entry->gpu = vgpu->gpu ? (s32)vgpu->gpu->id : -1;
+				   __entry->memory = vgpu->settings.memory;
+				   __entry->share = vgpu->settings.share;
+				   __entry->class = vgpu->settings.class;),
+		    TP_printk("vgpu=%u gpu=%d memory=%llu share=%u class=%u", __entry->vgpu,
+			      __entry->gpu, __entry->memory, __entry->share, __entry->class));
+
+DEFINE_EVENT(distmind_vgpu, distmind_vgpu_create,
+	     TP_PROTO(const struct distmind_vgpu *vgpu), TP_ARGS(vgpu));
+DEFINE_EVENT(distmind_vgpu, distmind_vgpu_bind,
+	     TP_PROTO(const struct distmind_vgpu *vgpu), TP_ARGS(vgpu));
+DEFINE_EVENT(distmind_vgpu, distmind_vgpu_kill,
+	     TP_PROTO(const struct distmind_vgpu *vgpu), TP_ARGS(vgpu));
+
+DECLARE_EVENT_CLASS(distmind_buffer,
+		    TP_PROTO(const struct distmind_buffer *buffer),
+		    TP_ARGS(buffer),
+		    TP_STRUCT__entry(__field(u32, buffer)
+				     __field(u32, vgpu)
+				     __field(u32, gpu)
+				     __field(u64, size)
+				     __field(u64, offset)),
+		    TP_fast_assign(__entry->buffer = buffer->id;
+				   __entry->vgpu = buffer->vgpu->id;
+				   __entry->gpu = buffer->gpu->id;
+				   __entry->size = distmind_buffer_size(buffer);
+				   __entry->offset = (u64)buffer->start << PAGE_SHIFT;),
+		    TP_printk("buffer=%u vgpu=%u gpu=%u size=%llu offset=%llu", __entry->buffer,
+			      __entry->vgpu, __entry->gpu, __entry->size, __entry->offset));
+
+DEFINE_EVENT(distmind_buffer, distmind_buffer_create,
+	     TP_PROTO(const struct distmind_buffer *buffer), TP_ARGS(buffer));
+DEFINE_EVENT(distmind_buffer, distmind_buffer_destroy,
+	     TP_PROTO(const struct distmind_buffer *buffer), TP_ARGS(buffer));
+
+DECLARE_EVENT_CLASS(distmind_request,
+		    TP_PROTO(const struct distmind_request *request),
+		    TP_ARGS(request),
+		    TP_STRUCT__entry(__field(u32, request)
+				     __field(pid_t, pid)
+				     __field(u64, memory)
+				     __field(u32, count)
+				     __field(int, error)),
+		    TP_fast_assign(__entry->request = request->id;
+				   __entry->pid = request->owner.pid;
+				   __entry->memory = request->settings.memory;
+				   __entry->count = request->count;
+				   __entry->error = request->error;),
+		    TP_printk("request=%u pid=%d memory=%llu count=%u error=%d", __entry->request,
+			      __entry->pid, __entry->memory, __entry->count, __entry->error));
+
+DEFINE_EVENT(distmind_request, distmind_request_add,
+	     TP_PROTO(const struct distmind_request *request), TP_ARGS(request));
+DEFINE_EVENT(distmind_request, distmind_request_del,
+	     TP_PROTO(const struct distmind_request *request), TP_ARGS(request));
+
+#endif /* _DISTMIND_TRACE_H */
+
+#undef TRACE_INCLUDE_PATH
+#define TRACE_INCLUDE_PATH .
+#undef TRACE_INCLUDE_FILE
+#define TRACE_INCLUDE_FILE trace
+#include <trace/define_trace.h>

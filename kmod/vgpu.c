@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * vgpus.
+ *
+ * A vgpu is held by the table until it is killed, by each open file and by each
+ * buffer; its struct device counts the references. It is killed when its lease
+ * ends: by the last close of the file that acquire returned, or by an operator.
+ * From then on it has no number, no node and no gpu, its handles are gone and
+ * its open files answer ENODEV. What remains is the account of the buffers that
+ * mappings and dma-bufs keep.
+ *
+ * vgpu->lock nests inside distmind_pool_lock.
+ */
+#include <linux/netlink.h>
+#include <linux/slab.h>
+
+#include "client.h"
+#include "compat.h"
+#include "ioctl.h"
+#include "ledger.h"
+#include "netlink.h"
+#include "node.h"
+#include "trace.h"
+#include "vgpu.h"
+
+struct distmind_table distmind_vgpus = DISTMIND_TABLE_INIT(distmind_vgpus);
+
+static void vgpu_release(struct device *dev)
+{
+	struct distmind_vgpu *vgpu = container_of(dev, struct distmind_vgpu, dev);
+
+	WARN_ON(vgpu->gpu || vgpu->used || vgpu->client_count);
+	kfree(vgpu);
+	distmind_ledger_destroyed(DISTMIND_OBJECT_VGPU);
+}
+
+static char *vgpu_path(devnode_device *dev, umode_t *mode, kuid_t *uid, kgid_t *gid)
+{
+	const struct distmind_vgpu *vgpu = container_of(dev, struct distmind_vgpu, dev);
+
+	if (mode)
+		*mode = 0600;
+	if (uid)
+		*uid = vgpu->owner.uid;
+	if (gid)
+		*gid = vgpu->owner.gid;
+	return kasprintf(GFP_KERNEL, "distmind/%s", dev_name(dev));
+}
+
+static const struct device_type vgpu_type = {
+	.name = "vgpu",
+	.devnode = vgpu_path,
+	.release = vgpu_release,
+};
+
+int distmind_vgpu_check_settings(const struct distmind_vgpu_settings *settings,
+				 const char **problem)
+{
+	if (!settings->memory || !IS_ALIGNED(settings->memory, PAGE_SIZE) ||
+	    settings->memory > S64_MAX)
+		*problem = "memory must be a multiple of the page size and not 0";
+	else if (!settings->share || settings->share > DISTMIND_SHARE_WHOLE)
+		*problem = "share must be 1 to 1000 thousandths";
+	else if (settings->class >= DISTMIND_CLASS__COUNT)
+		*problem = "class must be 0 (best effort), 1 (standard) or 2 (latency)";
+	else if (settings->class == DISTMIND_CLASS_LATENCY && !settings->objective_ns)
+		*problem = "class latency needs an objective";
+	else if (settings->class != DISTMIND_CLASS_LATENCY && settings->objective_ns)
+		*problem = "an objective needs class latency";
+	else
+		return 0;
+	return -EINVAL;
+}
+
+/* A gpu that new vgpus may be bound to. */
+struct distmind_gpu *distmind_vgpu_bindable_gpu(u32 id, struct netlink_ext_ack *extack)
+{
+	struct distmind_gpu *gpu;
+
+	lockdep_assert_held(&distmind_pool_lock);
+	gpu = distmind_table_find(&distmind_gpus, id);
+	if (!gpu) {
+		NL_SET_ERR_MSG(extack, "no such gpu");
+		return ERR_PTR(-ENOENT);
+	}
+	if (gpu->state == DISTMIND_GPU_STATE_LOST) {
+		NL_SET_ERR_MSG(extack, "the gpu is lost");
+		return ERR_PTR(-EOWNERDEAD);
+	}
+	if (gpu->state == DISTMIND_GPU_STATE_DRAINING) {
+		NL_SET_ERR_MSG(extack, "the gpu is draining: undrain it first");
+		return ERR_PTR(-EBUSY);
+	}
+	return gpu;
+}
+
+/* Bind to another gpu, or to none. */
+void distmind_vgpu_bind(struct distmind_vgpu *vgpu, struct distmind_gpu *gpu)
+{
+	struct distmind_gpu *old = vgpu->gpu;
+
+	lockdep_assert_held(&distmind_pool_lock);
+	if (old == gpu)
+		return;
+	if (old) {
+		list_del_init(&vgpu->on_gpu);
+		old->vgpu_count--;
+	}
+	if (gpu) {
+		distmind_gpu_get(gpu);
+		list_add_tail(&vgpu->on_gpu, &gpu->vgpus);
+		gpu->vgpu_count++;
+	}
+	mutex_lock(&vgpu->lock);
+	vgpu->gpu = gpu;
+	mutex_unlock(&vgpu->lock);
+	trace_distmind_vgpu_bind(vgpu);
+	if (old)
+		distmind_gpu_put(old);
+}
+
+/*
+ * @owner and @settings have been checked; @gpu_id is where to bind it, or
+ * DISTMIND_GPU_NONE. Returns a reference.
+ */
+struct distmind_vgpu *distmind_vgpu_create(const struct distmind_vgpu_owner *owner,
+					   const struct distmind_vgpu_settings *settings,
+					   u32 gpu_id,
+					   struct netlink_ext_ack *extack)
+{
+	struct distmind_gpu *gpu = NULL;
+	struct distmind_vgpu *vgpu;
+	int err;
+
+	vgpu = kzalloc(sizeof(*vgpu), GFP_KERNEL);
+	if (!vgpu)
+		return ERR_PTR(-ENOMEM);
+	distmind_ledger_created(DISTMIND_OBJECT_VGPU);
+	distmind_node_init_vgpu(&vgpu->dev, &vgpu->cdev, &vgpu_type);
+	mutex_init(&vgpu->lock);
+	INIT_LIST_HEAD(&vgpu->on_gpu);
+	INIT_LIST_HEAD(&vgpu->clients);
+	vgpu->owner = *owner;
+	vgpu->settings = *settings;
+
+	mutex_lock(&distmind_pool_lock);
+	if (gpu_id != DISTMIND_GPU_NONE) {
+		gpu = distmind_vgpu_bindable_gpu(gpu_id, extack);
+		if (IS_ERR(gpu)) {
+			err = PTR_ERR(gpu);
+			goto err_unlock;
+		}
+	}
+	err = distmind_table_add(&distmind_vgpus, vgpu, DISTMIND_VGPU_MAX, &vgpu->id);
+	if (err) {
+		NL_SET_ERR_MSG(extack, "there are too many vgpus");
+		goto err_unlock;
+	}
+	err = distmind_node_add_vgpu(&vgpu->dev, &vgpu->cdev, vgpu->id);
+	if (err)
+		goto err_table;
+	distmind_vgpu_bind(vgpu, gpu);
+	distmind_vgpu_get(vgpu);
+	trace_distmind_vgpu_create(vgpu);
+	distmind_netlink_notify_vgpu(DISTMIND_CMD_VGPU_ADD_NTF, vgpu);
+	mutex_unlock(&distmind_pool_lock);
+	return vgpu;
+
+err_table:
+	distmind_table_del(&distmind_vgpus, vgpu->id);
+err_unlock:
+	mutex_unlock(&distmind_pool_lock);
+	distmind_vgpu_put(vgpu);
+	return ERR_PTR(err);
+}
+
+/*
+ * End it. The caller holds a reference, which it keeps. A second call does
+ * nothing.
+ */
+void distmind_vgpu_kill(struct distmind_vgpu *vgpu)
+{
+	bool was_dead;
+
+	mutex_lock(&distmind_pool_lock);
+	mutex_lock(&vgpu->lock);
+	was_dead = vgpu->dead;
+	vgpu->dead = true;
+	mutex_unlock(&vgpu->lock);
+	if (!was_dead) {
+		distmind_netlink_notify_vgpu(DISTMIND_CMD_VGPU_DEL_NTF, vgpu);
+		trace_distmind_vgpu_kill(vgpu);
+		distmind_vgpu_bind(vgpu, NULL);
+		/* In this order: a number that is free must have no device. */
+		cdev_device_del(&vgpu->cdev, &vgpu->dev);
+		distmind_table_del(&distmind_vgpus, vgpu->id);
+	}
+	mutex_unlock(&distmind_pool_lock);
+	if (was_dead)
+		return;
+	distmind_client_drop_handles(vgpu);
+	distmind_vgpu_put(vgpu);
+}
+
+/* Returns a reference. */
+struct distmind_vgpu *distmind_vgpu_find(u32 id)
+{
+	struct distmind_vgpu *vgpu;
+
+	mutex_lock(&distmind_pool_lock);
+	vgpu = distmind_table_find(&distmind_vgpus, id);
+	if (vgpu)
+		distmind_vgpu_get(vgpu);
+	mutex_unlock(&distmind_pool_lock);
+	return vgpu;
+}
+
+/* The gpu that backs it, with a reference, or why there is none. */
+struct distmind_gpu *distmind_vgpu_get_gpu(struct distmind_vgpu *vgpu)
+{
+	struct distmind_gpu *gpu;
+
+	mutex_lock(&vgpu->lock);
+	gpu = vgpu->gpu;
+	if (vgpu->dead)
+		gpu = ERR_PTR(-ENODEV);
+	else if (!gpu)
+		gpu = ERR_PTR(-ENXIO);
+	else if (READ_ONCE(gpu->state) == DISTMIND_GPU_STATE_LOST)
+		gpu = ERR_PTR(-EOWNERDEAD);
+	else
+		distmind_gpu_get(gpu);
+	mutex_unlock(&vgpu->lock);
+	return gpu;
+}
+
+/* Under distmind_pool_lock or vgpu->lock. */
+u32 distmind_vgpu_state(const struct distmind_vgpu *vgpu)
+{
+	if (!vgpu->gpu)
+		return DISTMIND_VGPU_STATE_PARKED;
+	return READ_ONCE(vgpu->gpu->state) == DISTMIND_GPU_STATE_LOST ? DISTMIND_VGPU_STATE_LOST :
+								    DISTMIND_VGPU_STATE_BOUND;
+}
+
+int distmind_vgpu_charge(struct distmind_vgpu *vgpu, u64 bytes)
+{
+	int err = 0;
+
+	mutex_lock(&vgpu->lock);
+	/* A quota that was lowered may be below what is used. */
+	if (vgpu->used > vgpu->settings.memory || bytes > vgpu->settings.memory - vgpu->used) {
+		err = -EDQUOT;
+	} else {
+		vgpu->used += bytes;
+		vgpu->buffer_count++;
+	}
+	mutex_unlock(&vgpu->lock);
+	return err;
+}
+
+void distmind_vgpu_uncharge(struct distmind_vgpu *vgpu, u64 bytes)
+{
+	mutex_lock(&vgpu->lock);
+	vgpu->used -= bytes;
+	vgpu->buffer_count--;
+	mutex_unlock(&vgpu->lock);
+}
+
+/* Nothing is open any more, so these are all an operator's. */
+void distmind_vgpu_exit(void)
+{
+	struct distmind_vgpu *vgpu;
+	unsigned long id;
+
+	distmind_table_for_each(&distmind_vgpus, id, vgpu) {
+		distmind_vgpu_get(vgpu);
+		distmind_vgpu_kill(vgpu);
+		distmind_vgpu_put(vgpu);
+	}
+	xa_destroy(&distmind_vgpus.objects);
+}

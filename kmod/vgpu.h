@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _DISTMIND_VGPU_H
+#define _DISTMIND_VGPU_H
+
+#include <linux/cdev.h>
+#include <linux/device.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/uidgid.h>
+#include <uapi/linux/distmind.h>
+#include <uapi/linux/distmind_netlink.h>
+
+#include "gpu.h"
+#include "table.h"
+
+struct distmind_client;
+struct netlink_ext_ack;
+
+/**
+ * struct distmind_vgpu_settings - what a tenant is promised
+ * @memory: quota in bytes
+ * @objective_ns: latency objective, 0 for none
+ * @share: of the gpu, in thousandths
+ * @class: enum distmind_class
+ */
+struct distmind_vgpu_settings {
+	u64 memory;
+	u64 objective_ns;
+	u32 share;
+	u32 class;
+};
+
+/**
+ * struct distmind_vgpu_owner - whose it is
+ * @name: label, may be empty
+ * @lease: enum distmind_vgpu_lease: what ends it
+ * @uid: owner of the node
+ * @gid: group of the node
+ * @pid: process that acquired it, or 0
+ */
+struct distmind_vgpu_owner {
+	char name[DISTMIND_NAME_LEN];
+	u32 lease;
+	kuid_t uid;
+	kgid_t gid;
+	pid_t pid;
+};
+
+/**
+ * struct distmind_vgpu - what a tenant sees
+ * @dev: its device; counts the references, see the top of vgpu.c
+ * @cdev: its node
+ * @id: the N of vgpuN
+ * @owner: whose it is, never changes
+ * @on_gpu: in @gpu->vgpus; under distmind_pool_lock
+ * @gpu: what backs it, or NULL; changed under distmind_pool_lock and @lock
+ * @lock: guards what follows, and the handles of all clients
+ * @dead: its lease has ended
+ * @settings: promises
+ * @used: bytes of buffers that are charged to it
+ * @buffer_count: how many these are
+ * @clients: open files
+ * @client_count: length of @clients
+ */
+struct distmind_vgpu {
+	struct device dev;
+	struct cdev cdev;
+	u32 id;
+	struct distmind_vgpu_owner owner;
+	struct list_head on_gpu;
+	struct distmind_gpu *gpu;
+	struct mutex lock; /* see above */
+	bool dead;
+	struct distmind_vgpu_settings settings;
+	u64 used;
+	u32 buffer_count;
+	struct list_head clients;
+	u32 client_count;
+};
+
+extern struct distmind_table distmind_vgpus;
+
+int distmind_vgpu_check_settings(const struct distmind_vgpu_settings *settings,
+				 const char **problem);
+struct distmind_vgpu *distmind_vgpu_create(const struct distmind_vgpu_owner *owner,
+					   const struct distmind_vgpu_settings *settings, u32 gpu,
+					   struct netlink_ext_ack *extack);
+void distmind_vgpu_kill(struct distmind_vgpu *vgpu);
+void distmind_vgpu_bind(struct distmind_vgpu *vgpu, struct distmind_gpu *gpu);
+struct distmind_gpu *distmind_vgpu_bindable_gpu(u32 id, struct netlink_ext_ack *extack);
+struct distmind_vgpu *distmind_vgpu_find(u32 id);
+struct distmind_gpu *distmind_vgpu_get_gpu(struct distmind_vgpu *vgpu);
+u32 distmind_vgpu_state(const struct distmind_vgpu *vgpu);
+
+int distmind_vgpu_charge(struct distmind_vgpu *vgpu, u64 bytes);
+void distmind_vgpu_uncharge(struct distmind_vgpu *vgpu, u64 bytes);
+
+static inline void distmind_vgpu_get(struct distmind_vgpu *vgpu)
+{
+	get_device(&vgpu->dev);
+}
+
+static inline void distmind_vgpu_put(struct distmind_vgpu *vgpu)
+{
+	put_device(&vgpu->dev);
+}
+
+void distmind_vgpu_exit(void);
+
+#endif /* _DISTMIND_VGPU_H */
