@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Requests for vgpus: granted, refused, timed out, given up. */
+#include <poll.h>
+#include <time.h>
+
+#include "distmind_test.h"
+#include "kselftest_harness.h"
+
+FIXTURE(request)
+{
+	struct distmind_pool *pool;
+	int engine, control;
+	uint32_t gpu;
+};
+
+FIXTURE_SETUP(request)
+{
+	ASSERT_EQ(0, distmind_pool_open(&self->pool));
+	ASSERT_EQ(0, distmind_pool_subscribe(self->pool));
+	self->engine = engine_start("request", 16 * MiB, &self->gpu);
+	ASSERT_LE(0, self->engine);
+	self->control = open_node("control");
+	ASSERT_LE(0, self->control);
+}
+
+FIXTURE_TEARDOWN(request)
+{
+	close(self->control);
+	close(self->engine);
+	distmind_pool_gpu_remove(self->pool, self->gpu);
+	distmind_pool_close(self->pool);
+}
+
+static struct distmind_acquire ask(int32_t *fds, uint32_t count)
+{
+	return (struct distmind_acquire){
+		.memory = MiB, .share = 100, .class = DISTMIND_CLASS_STANDARD, .count = count,
+		.timeout_ms = 20000, .fds = (uintptr_t)fds, .name = "asker",
+	};
+}
+
+struct waiting {
+	enum distmind_event_type type;
+	struct distmind_request_record record;
+	int seen;
+};
+
+static void on_event(const struct distmind_event *event, void *arg)
+{
+	struct waiting *waiting = arg;
+
+	if (event->type == waiting->type) {
+		waiting->record = event->request;
+		waiting->seen++;
+	}
+}
+
+/* Wait for the next event of that type. */
+static int next_request(struct distmind_pool *pool, enum distmind_event_type type,
+			struct distmind_request_record *record)
+{
+	struct pollfd pfd = { .fd = distmind_pool_event_fd(pool), .events = POLLIN };
+	struct waiting waiting = { .type = type };
+
+	while (!waiting.seen) {
+		if (poll(&pfd, 1, 20000) != 1)
+			return -ETIMEDOUT;
+		distmind_pool_dispatch(pool, on_event, &waiting);
+	}
+	*record = waiting.record;
+	return 0;
+}
+
+/* In a child: acquire, then exit with the errno or, if granted, with what check says. */
+#define CHILD_ACQUIRES(acquire, check) ({                                        \
+	pid_t __pid = fork();                                                    \
+	if (!__pid) {                                                            \
+		int __err = call(self->control, DISTMIND_IOC_ACQUIRE, acquire);  \
+		_exit(__err ? -__err : (check));                                 \
+	}                                                                        \
+	__pid;                                                                   \
+})
+
+TEST_F(request, a_grant_is_a_lease_that_ends_with_the_descriptor)
+{
+	int32_t fd = -1;
+	struct distmind_acquire acquire = ask(&fd, 1);
+	struct distmind_request_record record;
+	struct distmind_vgpu_record vgpu;
+	struct distmind_vgpu_info info;
+	int id[2], go[2];
+	pid_t pid;
+
+	ASSERT_EQ(0, pipe(id));
+	ASSERT_EQ(0, pipe(go));
+	pid = CHILD_ACQUIRES(&acquire, call(fd, DISTMIND_IOC_VGPU_INFO, &info) ||
+			     write(id[1], &info.id, 4) != 4 || read(go[0], &info, 1) != 1);
+	ASSERT_EQ(0, next_request(self->pool, DISTMIND_EVENT_REQUEST_ADD, &record));
+	EXPECT_EQ(MiB, record.memory);
+	EXPECT_EQ(100, record.share);
+	EXPECT_EQ(1, record.count);
+	EXPECT_EQ((uint32_t)pid, record.pid);
+	EXPECT_STREQ("asker", record.name);
+	EXPECT_STREQ("", record.kind);
+	EXPECT_LT(0, record.remaining_ms);
+	ASSERT_EQ(0, distmind_pool_request_grant(self->pool, record.id, &self->gpu, 1));
+	EXPECT_EQ(-ENOENT, distmind_pool_request_grant(self->pool, record.id, &self->gpu, 1));
+	ASSERT_EQ(4, read(id[0], &info.id, 4));
+	ASSERT_EQ(0, distmind_pool_vgpu(self->pool, info.id, &vgpu));
+	EXPECT_EQ(self->gpu, vgpu.gpu);
+	EXPECT_EQ(DISTMIND_VGPU_LEASE_FILE, vgpu.lease);
+	EXPECT_EQ(1, vgpu.clients);
+	EXPECT_EQ((uint32_t)pid, vgpu.pid);
+	ASSERT_EQ(1, write(go[1], "", 1));
+	EXPECT_EQ(0, child_status(pid));
+	EXPECT_EQ(-ENOENT, distmind_pool_vgpu(self->pool, info.id, &vgpu));
+}
+
+TEST_F(request, a_refusal_carries_error_and_reason)
+{
+	int32_t fd = -1;
+	struct distmind_acquire acquire = ask(&fd, 1);
+	struct distmind_request_record record;
+	pid_t pid;
+
+	strcpy(acquire.kind, "H100");
+	pid = fork();
+	if (!pid) {
+		int err = call(self->control, DISTMIND_IOC_ACQUIRE, &acquire);
+
+		_exit(!(err == -ENOSPC && !strcmp(acquire.reason, "no H100 here: ask for a test")));
+	}
+	ASSERT_EQ(0, next_request(self->pool, DISTMIND_EVENT_REQUEST_ADD, &record));
+	EXPECT_STREQ("H100", record.kind);
+	ASSERT_EQ(0, distmind_pool_request_refuse(self->pool, record.id, ENOSPC,
+						  "no H100 here: ask for a test"));
+	EXPECT_EQ(0, child_status(pid));
+}
+
+TEST_F(request, several_vgpus_come_all_or_none)
+{
+	int32_t fds[3] = { -1, -1, -1 };
+	struct distmind_acquire acquire = ask(fds, 3);
+	struct distmind_request_record record;
+	uint32_t gpus[3] = { self->gpu, self->gpu, self->gpu + 999 };
+	struct distmind_gpu_record gpu;
+	struct distmind_vgpu_info a, b;
+	pid_t pid = CHILD_ACQUIRES(&acquire, call(fds[0], DISTMIND_IOC_VGPU_INFO, &a) ||
+				   call(fds[2], DISTMIND_IOC_VGPU_INFO, &b) || a.id == b.id);
+
+	ASSERT_EQ(0, next_request(self->pool, DISTMIND_EVENT_REQUEST_ADD, &record));
+	EXPECT_EQ(3, record.count);
+	EXPECT_EQ(-EINVAL, distmind_pool_request_grant(self->pool, record.id, gpus, 2));
+	EXPECT_EQ(-ENOENT, distmind_pool_request_grant(self->pool, record.id, gpus, 3));
+	ASSERT_EQ(0, distmind_pool_gpu(self->pool, self->gpu, &gpu));
+	EXPECT_EQ(0, gpu.vgpus);
+	gpus[2] = self->gpu;
+	ASSERT_EQ(0, distmind_pool_request_grant(self->pool, record.id, gpus, 3));
+	EXPECT_EQ(0, child_status(pid));
+}
+
+TEST_F(request, without_an_answer_it_times_out_and_says_why)
+{
+	int32_t fd = -1;
+	struct distmind_acquire acquire = ask(&fd, 1);
+	struct distmind_request_record record;
+	struct timespec begin, end;
+
+	acquire.timeout_ms = 300;
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	EXPECT_EQ(-ETIMEDOUT, call(self->control, DISTMIND_IOC_ACQUIRE, &acquire));
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	EXPECT_LE(290, (end.tv_sec - begin.tv_sec) * 1000 + (end.tv_nsec - begin.tv_nsec) / 1000000);
+	EXPECT_NE(NULL, strstr(acquire.reason, "has not answered"));
+	/* It is over: a late answer is told so. */
+	ASSERT_EQ(0, next_request(self->pool, DISTMIND_EVENT_REQUEST_DEL, &record));
+	EXPECT_EQ(-ENOENT, distmind_pool_request_grant(self->pool, record.id, &self->gpu, 1));
+	EXPECT_NE(NULL, strstr(distmind_pool_error(self->pool), "no such request"));
+}
+
+TEST_F(request, without_a_daemon_the_reason_says_so)
+{
+	int32_t fd = -1;
+	struct distmind_acquire acquire = ask(&fd, 1);
+
+	distmind_pool_close(self->pool);
+	acquire.timeout_ms = 50;
+	EXPECT_EQ(-ETIMEDOUT, call(self->control, DISTMIND_IOC_ACQUIRE, &acquire));
+	EXPECT_NE(NULL, strstr(acquire.reason, "start distmindd"));
+	ASSERT_EQ(0, distmind_pool_open(&self->pool));
+}
+
+TEST_F(request, a_killed_waiter_leaves_nothing_behind)
+{
+	int32_t fd = -1;
+	struct distmind_acquire acquire = ask(&fd, 1);
+	struct distmind_request_record record;
+	pid_t pid = CHILD_ACQUIRES(&acquire, 0);
+
+	ASSERT_EQ(0, next_request(self->pool, DISTMIND_EVENT_REQUEST_ADD, &record));
+	kill(pid, SIGKILL);
+	EXPECT_EQ(128 + SIGKILL, child_status(pid));
+	ASSERT_EQ(0, next_request(self->pool, DISTMIND_EVENT_REQUEST_DEL, &record));
+	EXPECT_EQ(-ENOENT, distmind_pool_request_grant(self->pool, record.id, &self->gpu, 1));
+}
+
+TEST_F(request, a_waiter_killed_while_it_is_granted_keeps_nothing)
+{
+	struct distmind_request_record record;
+	struct distmind_gpu_record gpu;
+
+	for (int round = 0; round < 20; round++) {
+		int32_t fds[4];
+		struct distmind_acquire acquire = ask(fds, 4);
+		uint32_t gpus[4] = { self->gpu, self->gpu, self->gpu, self->gpu };
+		pid_t pid = CHILD_ACQUIRES(&acquire, 0);
+
+		ASSERT_EQ(0, next_request(self->pool, DISTMIND_EVENT_REQUEST_ADD, &record));
+		if (round % 2)
+			kill(pid, SIGKILL);
+		distmind_pool_request_grant(self->pool, record.id, gpus, 4);
+		kill(pid, SIGKILL);
+		child_status(pid);
+	}
+	ASSERT_EQ(0, distmind_pool_gpu(self->pool, self->gpu, &gpu));
+	EXPECT_EQ(0, gpu.vgpus);
+}
+
+TEST_F(request, bad_fields_are_refused_in_words)
+{
+	int32_t fd;
+	struct distmind_acquire bad;
+
+#define REFUSED(change, word)                                                             \
+	do {                                                                              \
+		bad = ask(&fd, 1);                                                        \
+		change;                                                                   \
+		EXPECT_EQ(-EINVAL, call(self->control, DISTMIND_IOC_ACQUIRE, &bad));      \
+		EXPECT_NE(NULL, strstr(bad.reason, word)) TH_LOG("reason: %s", bad.reason); \
+	} while (0)
+	REFUSED(bad.memory = 0, "memory");
+	REFUSED(bad.memory = 4097, "memory");
+	REFUSED(bad.memory = 1ULL << 63, "memory");
+	REFUSED(bad.share = 0, "share");
+	REFUSED(bad.share = 1001, "share");
+	REFUSED(bad.class = 3, "class");
+	REFUSED(bad.class = DISTMIND_CLASS_LATENCY, "objective");
+	REFUSED(bad.objective_ns = 1, "objective");
+	REFUSED(bad.count = 0, "count");
+	REFUSED(bad.count = 65, "count");
+	REFUSED(bad.flags = 2, "flags");
+	REFUSED(bad.timeout_ms = 0, "timeout");
+	REFUSED(bad.timeout_ms = 3600001, "timeout");
+	REFUSED(strcpy(bad.name, "a b"), "name");
+	REFUSED(memset(bad.kind, 'k', 32), "kind");
+}
+
+TEST_F(request, a_bad_place_for_descriptors_loses_no_vgpu)
+{
+	struct distmind_acquire acquire = ask((int32_t *)8, 1);
+	struct distmind_request_record record;
+	struct distmind_gpu_record gpu;
+	pid_t pid = CHILD_ACQUIRES(&acquire, 0);
+
+	ASSERT_EQ(0, next_request(self->pool, DISTMIND_EVENT_REQUEST_ADD, &record));
+	ASSERT_EQ(0, distmind_pool_request_grant(self->pool, record.id, &self->gpu, 1));
+	EXPECT_EQ(EFAULT, child_status(pid));
+	ASSERT_EQ(0, distmind_pool_gpu(self->pool, self->gpu, &gpu));
+	EXPECT_EQ(0, gpu.vgpus);
+}
+
+TEST_F(request, one_user_cannot_fill_the_table)
+{
+	struct distmind_request_record record;
+	pid_t pids[64];
+	int32_t fd;
+	struct distmind_acquire acquire = ask(&fd, 1);
+
+	for (int i = 0; i < 64; i++) {
+		pids[i] = fork();
+		if (!pids[i])
+			_exit(become_nobody() ? 99 : -call(self->control, DISTMIND_IOC_ACQUIRE, &acquire));
+		ASSERT_EQ(0, next_request(self->pool, DISTMIND_EVENT_REQUEST_ADD, &record));
+		EXPECT_EQ(65534, record.uid);
+	}
+	EXPECT_EQ(EAGAIN, AS_NOBODY(-call(self->control, DISTMIND_IOC_ACQUIRE, &acquire)));
+	/* Another user still can. */
+	acquire.timeout_ms = 1;
+	EXPECT_EQ(-ETIMEDOUT, call(self->control, DISTMIND_IOC_ACQUIRE, &acquire));
+	for (int i = 0; i < 64; i++) {
+		kill(pids[i], SIGKILL);
+		child_status(pids[i]);
+	}
+}
+
+TEST_HARNESS_MAIN
