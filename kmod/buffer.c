@@ -156,7 +156,7 @@ int distmind_buffer_mmap(struct distmind_buffer *buffer, struct vm_area_struct *
 {
 	unsigned long first = index_of(vma->vm_pgoff);
 
-	if (!(vma->vm_flags & VM_SHARED))
+	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
 	if (first >= buffer->count || vma_pages(vma) > buffer->count - first)
 		return -EINVAL;

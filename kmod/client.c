@@ -180,7 +180,7 @@ static int vgpu_info(struct file *file, void *arg, void __user *user)
 		info->memory_used = vgpu->used;
 		info->objective_ns = vgpu->settings.objective_ns;
 		info->share = vgpu->settings.share;
-		info->class = vgpu->settings.class;
+		info->sched_class = vgpu->settings.class;
 		info->gpu = vgpu->gpu ? vgpu->gpu->id : DISTMIND_GPU_NONE;
 		info->state = distmind_vgpu_state(vgpu);
 	}

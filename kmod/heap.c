@@ -211,7 +211,7 @@ static const struct vm_operations_struct heap_vm_ops = {
 /* The mapping's file holds the gpu, and so the heap. */
 int distmind_heap_mmap(struct distmind_heap *heap, struct vm_area_struct *vma)
 {
-	if (!(vma->vm_flags & VM_SHARED))
+	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
 	if (vma->vm_pgoff > heap->pages || vma_pages(vma) > heap->pages - vma->vm_pgoff)
 		return -EINVAL;

@@ -47,7 +47,7 @@ static struct distmind_request *request_create(const struct distmind_acquire *ar
 	request->settings.memory = arg->memory;
 	request->settings.objective_ns = arg->objective_ns;
 	request->settings.share = arg->share;
-	request->settings.class = arg->class;
+	request->settings.class = arg->sched_class;
 	request->count = arg->count;
 	request->flags = arg->flags;
 	strscpy(request->kind, arg->kind, sizeof(request->kind));
@@ -111,7 +111,7 @@ static int wait_for_answer(struct distmind_request *request, u32 timeout_ms)
 		dequeue(request, left ? -EINTR : -ETIMEDOUT);
 		if (distmind_netlink_has_daemon())
 			snprintf(request->reason, sizeof(request->reason),
-				 "the daemon has not answered within %u ms", timeout_ms);
+				 "no answer within %u ms: see the log of distmindd", timeout_ms);
 		else
 			snprintf(request->reason, sizeof(request->reason),
 				 "nobody answers requests: start distmindd");
@@ -182,7 +182,7 @@ int distmind_request_acquire(struct distmind_acquire *arg)
 		.memory = arg->memory,
 		.objective_ns = arg->objective_ns,
 		.share = arg->share,
-		.class = arg->class,
+		.class = arg->sched_class,
 	};
 	struct distmind_request *request;
 	const char *problem = NULL;

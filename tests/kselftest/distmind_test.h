@@ -70,7 +70,7 @@ static inline int vgpu_start(struct distmind_pool *pool, uint32_t gpu, uint64_t 
 			     uint32_t *id)
 {
 	struct distmind_vgpu_record record = {
-		.gpu = gpu, .memory = memory, .share = 500, .class_ = DISTMIND_CLASS_STANDARD
+		.gpu = gpu, .memory = memory, .share = 500, .sched_class = DISTMIND_CLASS_STANDARD
 	};
 	int err = distmind_pool_vgpu_create(pool, &record);
 

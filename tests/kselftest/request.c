@@ -34,7 +34,7 @@ FIXTURE_TEARDOWN(request)
 static struct distmind_acquire ask(int32_t *fds, uint32_t count)
 {
 	return (struct distmind_acquire){
-		.memory = MiB, .share = 100, .class = DISTMIND_CLASS_STANDARD, .count = count,
+		.memory = MiB, .share = 100, .sched_class = DISTMIND_CLASS_STANDARD, .count = count,
 		.timeout_ms = 20000, .fds = (uintptr_t)fds, .name = "asker",
 	};
 }
@@ -171,7 +171,7 @@ TEST_F(request, without_an_answer_it_times_out_and_says_why)
 	EXPECT_EQ(-ETIMEDOUT, call(self->control, DISTMIND_IOC_ACQUIRE, &acquire));
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	EXPECT_LE(290, (end.tv_sec - begin.tv_sec) * 1000 + (end.tv_nsec - begin.tv_nsec) / 1000000);
-	EXPECT_NE(NULL, strstr(acquire.reason, "has not answered"));
+	EXPECT_NE(NULL, strstr(acquire.reason, "no answer within"));
 	/* It is over: a late answer is told so. */
 	ASSERT_EQ(0, next_request(self->pool, DISTMIND_EVENT_REQUEST_DEL, &record));
 	EXPECT_EQ(-ENOENT, distmind_pool_request_grant(self->pool, record.id, &self->gpu, 1));
@@ -243,8 +243,8 @@ TEST_F(request, bad_fields_are_refused_in_words)
 	REFUSED(bad.memory = 1ULL << 63, "memory");
 	REFUSED(bad.share = 0, "share");
 	REFUSED(bad.share = 1001, "share");
-	REFUSED(bad.class = 3, "class");
-	REFUSED(bad.class = DISTMIND_CLASS_LATENCY, "objective");
+	REFUSED(bad.sched_class = 3, "class");
+	REFUSED(bad.sched_class = DISTMIND_CLASS_LATENCY, "objective");
 	REFUSED(bad.objective_ns = 1, "objective");
 	REFUSED(bad.count = 0, "count");
 	REFUSED(bad.count = 65, "count");

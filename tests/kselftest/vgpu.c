@@ -30,7 +30,7 @@ TEST_F(vgpu, has_what_it_was_created_with)
 {
 	struct distmind_vgpu_record made = {
 		.gpu = self->gpu, .name = "net-1.0_a", .memory = 3 * MiB, .share = 125,
-		.class_ = DISTMIND_CLASS_LATENCY, .objective_ns = 7000000, .uid = 65534, .gid = 65534,
+		.sched_class = DISTMIND_CLASS_LATENCY, .objective_ns = 7000000, .uid = 65534, .gid = 65534,
 	}, seen;
 	struct distmind_vgpu_info info;
 	int fd;
@@ -41,7 +41,7 @@ TEST_F(vgpu, has_what_it_was_created_with)
 	EXPECT_EQ(self->gpu, seen.gpu);
 	EXPECT_EQ(3 * MiB, seen.memory);
 	EXPECT_EQ(125, seen.share);
-	EXPECT_EQ(DISTMIND_CLASS_LATENCY, seen.class_);
+	EXPECT_EQ(DISTMIND_CLASS_LATENCY, seen.sched_class);
 	EXPECT_EQ(7000000, seen.objective_ns);
 	EXPECT_EQ(65534, seen.uid);
 	EXPECT_EQ(DISTMIND_VGPU_LEASE_ADMIN, seen.lease);
@@ -94,9 +94,9 @@ TEST_F(vgpu, bad_settings_are_refused_in_words)
 	EXPECT_EQ(-EINVAL, distmind_pool_vgpu_create(self->pool, &bad));
 	bad = good, bad.share = 1001;
 	EXPECT_GT(0, distmind_pool_vgpu_create(self->pool, &bad));
-	bad = good, bad.class_ = 3;
+	bad = good, bad.sched_class = 3;
 	EXPECT_GT(0, distmind_pool_vgpu_create(self->pool, &bad));
-	bad = good, bad.class_ = DISTMIND_CLASS_LATENCY;
+	bad = good, bad.sched_class = DISTMIND_CLASS_LATENCY;
 	EXPECT_EQ(-EINVAL, distmind_pool_vgpu_create(self->pool, &bad));
 	EXPECT_NE(NULL, strstr(distmind_pool_error(self->pool), "objective"));
 	bad = good, bad.objective_ns = 5;

@@ -97,7 +97,7 @@ struct distmind_query {
  * @objective_ns: latency objective; only and always with DISTMIND_CLASS_LATENCY
  * @fds: points to __s32[@count]; out, one descriptor each, close-on-exec
  * @share: share of a gpu for each vgpu, 1 to DISTMIND_SHARE_WHOLE
- * @class: enum distmind_class
+ * @sched_class: enum distmind_class
  * @count: how many vgpus, 1 to DISTMIND_ACQUIRE_MAX; all of them or none
  * @flags: DISTMIND_ACQUIRE_*
  * @timeout_ms: how long to wait for an answer, 1 to DISTMIND_TIMEOUT_MAX_MS
@@ -119,7 +119,7 @@ struct distmind_acquire {
 	__aligned_u64 objective_ns;
 	__aligned_u64 fds;
 	__u32 share;
-	__u32 class;
+	__u32 sched_class;
 	__u32 count;
 	__u32 flags;
 	__u32 timeout_ms;
@@ -190,7 +190,7 @@ enum distmind_vgpu_state {
  * @gpu: number of the gpu that backs it, ~0 if it is parked
  * @state: enum distmind_vgpu_state
  * @share: share of the gpu in thousandths
- * @class: enum distmind_class
+ * @sched_class: enum distmind_class
  * @pad: 0
  * @name: label
  *
@@ -204,7 +204,7 @@ struct distmind_vgpu_info {
 	__u32 gpu;
 	__u32 state;
 	__u32 share;
-	__u32 class;
+	__u32 sched_class;
 	__u32 pad;
 	char name[DISTMIND_NAME_LEN];
 };
