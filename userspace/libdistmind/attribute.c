@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+#include "attribute.h"
+
+#include "distmind.h"
+
+#include <stddef.h>
+
+/*
+ * Those that requests have; nobody is blamed for the others. Not the ids: what
+ * is wrong with an id is that there is no such object, and the text says which.
+ */
+static const char *const gpu[] = {
+	[DISTMIND_A_GPU_DRAIN] = "drain",
+};
+
+static const char *const vgpu[] = {
+	[DISTMIND_A_VGPU_NAME] = "name",
+	[DISTMIND_A_VGPU_GPU] = "gpu",
+	[DISTMIND_A_VGPU_UID] = "uid",
+	[DISTMIND_A_VGPU_GID] = "gid",
+	[DISTMIND_A_VGPU_MEMORY] = "memory",
+	[DISTMIND_A_VGPU_SHARE] = "share",
+	[DISTMIND_A_VGPU_CLASS] = "class",
+	[DISTMIND_A_VGPU_OBJECTIVE] = "objective",
+};
+
+static const char *const request[] = {
+	[DISTMIND_A_REQUEST_GPU] = "gpu",
+	[DISTMIND_A_REQUEST_ERROR] = "error",
+	[DISTMIND_A_REQUEST_REASON] = "reason",
+};
+
+#define NAME(set, attribute)                                                          \
+	((attribute) >= 0 && (attribute) < (int)(sizeof(set) / sizeof((set)[0])) ?    \
+		 (set)[attribute] :                                                   \
+		 NULL)
+
+const char *distmind_attribute_name(uint8_t command, int attribute)
+{
+	switch (command) {
+	case DISTMIND_CMD_GPU_SET:
+		return NAME(gpu, attribute);
+	case DISTMIND_CMD_VGPU_NEW:
+	case DISTMIND_CMD_VGPU_SET:
+		return NAME(vgpu, attribute);
+	case DISTMIND_CMD_REQUEST_ANSWER:
+		return NAME(request, attribute);
+	default:
+		return NULL;
+	}
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * libdistmind: virtual GPUs for applications, and the pool for tools.
+ *
+ * Three parts, each an object of its own:
+ *
+ *   struct distmind_vgpu, struct distmind_buffer   an application's side
+ *   struct distmind_engine                         a gpu's side
+ *   struct distmind_pool                           an operator's side (netlink)
+ *
+ * Calls return 0 or a non-negative value on success and a negative errno on
+ * failure; the meaning of each errno is stated in <linux/distmind.h>. An object
+ * may be used by one thread at a time, different objects by different threads.
+ * Descriptors are close-on-exec.
+ */
+#ifndef DISTMIND_H
+#define DISTMIND_H
+
+#include <linux/distmind.h>
+#include <linux/distmind_netlink.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the loaded module can do. -ENOENT: the module is not loaded. */
+int distmind_query(struct distmind_query *query);
+
+/*
+ * Applications
+ */
+
+struct distmind_vgpu;
+struct distmind_buffer;
+
+/* What an application asks the pool for. All zero but memory is a fair start. */
+struct distmind_request {
+	uint64_t memory;	/* bytes, each vgpu; rounded up to whole pages */
+	uint64_t objective_ns;	/* latency objective, with DISTMIND_CLASS_LATENCY */
+	uint32_t share;		/* thousandths of a gpu; 0: a whole one */
+	uint32_t sched_class;	/* enum distmind_class */
+	uint32_t count;		/* 0: one */
+	uint32_t timeout_ms;	/* 0: 30 seconds */
+	bool same_box;
+	const char *name;	/* label for operators, or NULL */
+	const char *kind;	/* wanted GPU kind, or NULL for any */
+};
+
+/*
+ * Ask for vgpus and wait for the answer. vgpus has room for request->count.
+ * A refusal's reason in words is put into reason, which may be NULL or has
+ * room for DISTMIND_REASON_LEN characters.
+ */
+int distmind_acquire(const struct distmind_request *request, struct distmind_vgpu **vgpus,
+		     char *reason);
+
+/* Open the vgpu of a device node, such as "/dev/distmind/vgpu3". */
+int distmind_vgpu_open(const char *path, struct distmind_vgpu **vgpu);
+
+/* Use a descriptor that came from elsewhere; the vgpu owns it from now on. */
+int distmind_vgpu_from_fd(int fd, struct distmind_vgpu **vgpu);
+
+/*
+ * The vgpu that "distmindctl run" gave to this process, the index-th of them.
+ * -ENOENT: there is none.
+ */
+int distmind_vgpu_inherited(unsigned int index, struct distmind_vgpu **vgpu);
+#define DISTMIND_ENV_FDS "DISTMIND_VGPU_FDS" /* descriptors, separated by commas */
+
+/* Its buffers must have been destroyed before. */
+void distmind_vgpu_close(struct distmind_vgpu *vgpu);
+int distmind_vgpu_fd(const struct distmind_vgpu *vgpu);
+int distmind_vgpu_info(struct distmind_vgpu *vgpu, struct distmind_vgpu_info *info);
+
+/* size is rounded up to whole pages. The memory is zero. */
+int distmind_buffer_create(struct distmind_vgpu *vgpu, uint64_t size,
+			   enum distmind_buffer_kind kind, struct distmind_buffer **buffer);
+void distmind_buffer_destroy(struct distmind_buffer *buffer);
+uint32_t distmind_buffer_handle(const struct distmind_buffer *buffer);
+uint64_t distmind_buffer_size(const struct distmind_buffer *buffer);
+int distmind_buffer_info(struct distmind_buffer *buffer, struct distmind_buffer_info *info);
+
+/*
+ * The buffer in this process's address space; mapped by the first call, until
+ * the buffer is destroyed. ibv_reg_mr() works on it.
+ */
+int distmind_buffer_map(struct distmind_buffer *buffer, void **address);
+
+/* A dma-buf of the buffer: a descriptor, with DISTMIND_EXPORT_* flags. */
+int distmind_buffer_export(struct distmind_buffer *buffer, uint32_t flags);
+
+/*
+ * Engines
+ */
+
+struct distmind_engine;
+
+struct distmind_engine_params {
+	const char *name;
+	const char *kind;
+	uint64_t memory;   /* bytes of heap; rounded up to whole pages */
+	int32_t numa_node; /* or DISTMIND_NUMA_ANY */
+	uint32_t box;
+};
+
+/* Put a gpu into the pool and map its heap. */
+int distmind_engine_register(const struct distmind_engine_params *params,
+			     struct distmind_engine **engine);
+/* Takes the gpu out of the pool: it is lost to whoever uses it. */
+void distmind_engine_close(struct distmind_engine *engine);
+/* poll(): POLLHUP when an operator has removed the gpu. */
+int distmind_engine_fd(const struct distmind_engine *engine);
+uint32_t distmind_engine_gpu(const struct distmind_engine *engine);
+void *distmind_engine_heap(const struct distmind_engine *engine);
+
+/*
+ * The pool
+ */
+
+struct distmind_pool;
+
+struct distmind_gpu_record {
+	uint32_t id;
+	char name[DISTMIND_NAME_LEN];
+	char kind[DISTMIND_NAME_LEN];
+	uint32_t state; /* enum distmind_gpu_state */
+	uint32_t box;
+	int32_t numa_node;
+	uint64_t memory;
+	uint64_t memory_used;
+	uint32_t vgpus;
+	uint32_t engine_pid;
+};
+
+struct distmind_vgpu_record {
+	uint32_t id;
+	char name[DISTMIND_NAME_LEN];
+	uint32_t gpu;	/* DISTMIND_GPU_NONE: parked */
+	uint32_t state; /* enum distmind_vgpu_state */
+	uint32_t lease; /* enum distmind_vgpu_lease */
+	uint32_t uid;
+	uint32_t gid;
+	uint32_t pid; /* 0: an administrator's */
+	uint64_t memory;
+	uint64_t memory_used;
+	uint32_t share;
+	uint32_t sched_class;
+	uint64_t objective_ns;
+	uint32_t clients;
+	uint32_t buffers;
+};
+
+struct distmind_buffer_record {
+	uint32_t id;
+	uint32_t vgpu;
+	uint32_t gpu;
+	uint32_t kind;
+	uint64_t size;
+	uint64_t offset;
+	uint32_t pins;
+};
+
+struct distmind_request_record {
+	uint32_t id;
+	char name[DISTMIND_NAME_LEN];
+	char kind[DISTMIND_NAME_LEN];
+	uint32_t pid;
+	uint32_t uid;
+	uint32_t gid;
+	uint64_t memory;
+	uint32_t share;
+	uint32_t sched_class;
+	uint64_t objective_ns;
+	uint32_t count;
+	uint32_t flags; /* enum distmind_request_flags */
+	uint32_t remaining_ms;
+};
+
+/* -ENOENT: the module is not loaded. */
+int distmind_pool_open(struct distmind_pool **pool);
+void distmind_pool_close(struct distmind_pool *pool);
+
+/* The last failure of a call on this pool in words, the kernel's where it gave some. */
+const char *distmind_pool_error(const struct distmind_pool *pool);
+
+/*
+ * Everything of one kind. The callback's non-zero return ends the listing and
+ * becomes the call's. When the pool changes meanwhile the listing is taken
+ * anew before the first callback, so callbacks see one consistent state.
+ */
+int distmind_pool_gpus(struct distmind_pool *pool,
+		       int (*each)(const struct distmind_gpu_record *gpu, void *arg), void *arg);
+int distmind_pool_vgpus(struct distmind_pool *pool,
+			int (*each)(const struct distmind_vgpu_record *vgpu, void *arg), void *arg);
+int distmind_pool_buffers(struct distmind_pool *pool,
+			  int (*each)(const struct distmind_buffer_record *buffer, void *arg),
+			  void *arg);
+int distmind_pool_requests(struct distmind_pool *pool,
+			   int (*each)(const struct distmind_request_record *request, void *arg),
+			   void *arg);
+int distmind_pool_gpu(struct distmind_pool *pool, uint32_t id, struct distmind_gpu_record *gpu);
+int distmind_pool_vgpu(struct distmind_pool *pool, uint32_t id, struct distmind_vgpu_record *vgpu);
+
+int distmind_pool_gpu_drain(struct distmind_pool *pool, uint32_t id, bool drain);
+int distmind_pool_gpu_remove(struct distmind_pool *pool, uint32_t id);
+
+/* Which fields of a struct distmind_vgpu_record a call sets. */
+#define DISTMIND_SET_GPU       (1U << 0)
+#define DISTMIND_SET_MEMORY    (1U << 1)
+#define DISTMIND_SET_SHARE     (1U << 2)
+#define DISTMIND_SET_CLASS     (1U << 3)
+#define DISTMIND_SET_OBJECTIVE (1U << 4)
+
+/*
+ * A vgpu that lives until it is deleted, with record's name, gpu, uid, gid,
+ * memory, share, sched_class and objective_ns; filled in with what was made.
+ */
+int distmind_pool_vgpu_create(struct distmind_pool *pool, struct distmind_vgpu_record *record);
+int distmind_pool_vgpu_set(struct distmind_pool *pool, const struct distmind_vgpu_record *record,
+			   uint32_t fields);
+int distmind_pool_vgpu_delete(struct distmind_pool *pool, uint32_t id);
+
+/* -ENOENT: the request was answered already, or is over. */
+int distmind_pool_request_grant(struct distmind_pool *pool, uint32_t id, const uint32_t *gpus,
+				unsigned int count);
+int distmind_pool_request_refuse(struct distmind_pool *pool, uint32_t id, int error,
+				 const char *reason);
+
+/* Events */
+
+enum distmind_event_type {
+	DISTMIND_EVENT_GPU_ADD,
+	DISTMIND_EVENT_GPU_CHANGE,
+	DISTMIND_EVENT_GPU_DEL,
+	DISTMIND_EVENT_VGPU_ADD,
+	DISTMIND_EVENT_VGPU_CHANGE,
+	DISTMIND_EVENT_VGPU_DEL,
+	DISTMIND_EVENT_REQUEST_ADD,
+	DISTMIND_EVENT_REQUEST_DEL,
+	DISTMIND_EVENT_OVERRUN, /* events were lost: list everything again */
+};
+
+struct distmind_event {
+	enum distmind_event_type type;
+	union {
+		struct distmind_gpu_record gpu;
+		struct distmind_vgpu_record vgpu;
+		struct distmind_request_record request;
+	};
+};
+
+/* Join the multicast groups; needs CAP_NET_ADMIN. Events begin at once. */
+int distmind_pool_subscribe(struct distmind_pool *pool);
+/* Readable when there are events. */
+int distmind_pool_event_fd(const struct distmind_pool *pool);
+/* Hand over the events that have arrived; never waits. Returns their number. */
+int distmind_pool_dispatch(struct distmind_pool *pool,
+			   void (*each)(const struct distmind_event *event, void *arg), void *arg);
+
+/* Words for the numbers: "latency", "ready", "bound", "weights"; "?" if unknown. */
+const char *distmind_class_name(uint32_t sched_class);
+const char *distmind_gpu_state_name(uint32_t state);
+const char *distmind_vgpu_state_name(uint32_t state);
+const char *distmind_buffer_kind_name(uint32_t kind);
+/* -EINVAL: no such class. */
+int distmind_class_parse(const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DISTMIND_H */

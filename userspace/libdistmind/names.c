@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#include "distmind.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const char *const classes[] = {
+	[DISTMIND_CLASS_BEST_EFFORT] = "best-effort",
+	[DISTMIND_CLASS_STANDARD] = "standard",
+	[DISTMIND_CLASS_LATENCY] = "latency",
+};
+
+static const char *const gpu_states[] = {
+	[DISTMIND_GPU_STATE_READY] = "ready",
+	[DISTMIND_GPU_STATE_DRAINING] = "draining",
+	[DISTMIND_GPU_STATE_LOST] = "lost",
+};
+
+static const char *const vgpu_states[] = {
+	[DISTMIND_VGPU_STATE_BOUND] = "bound",
+	[DISTMIND_VGPU_STATE_PARKED] = "parked",
+	[DISTMIND_VGPU_STATE_LOST] = "lost",
+};
+
+static const char *const buffer_kinds[] = {
+	[DISTMIND_BUFFER_DATA] = "data",
+	[DISTMIND_BUFFER_WEIGHTS] = "weights",
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define NAME(array, index) ((index) < COUNT(array) ? (array)[index] : "?")
+
+const char *distmind_class_name(uint32_t sched_class)
+{
+	return NAME(classes, sched_class);
+}
+
+const char *distmind_gpu_state_name(uint32_t state)
+{
+	return NAME(gpu_states, state);
+}
+
+const char *distmind_vgpu_state_name(uint32_t state)
+{
+	return NAME(vgpu_states, state);
+}
+
+const char *distmind_buffer_kind_name(uint32_t kind)
+{
+	return NAME(buffer_kinds, kind);
+}
+
+int distmind_class_parse(const char *name)
+{
+	for (unsigned int i = 0; i < COUNT(classes); i++)
+		if (!strcmp(name, classes[i]))
+			return (int)i;
+	return -EINVAL;
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+#include "record.h"
+
+#include <errno.h>
+#include <netlink/attr.h>
+#include <string.h>
+
+/* Exact lengths: a number of another width would be read wrong. */
+#define U32 { .type = NLA_U32, .minlen = 4, .maxlen = 4 }
+#define U64 { .type = NLA_U64, .minlen = 8, .maxlen = 8 }
+#define TEXT { .type = NLA_STRING, .minlen = 1, .maxlen = DISTMIND_NAME_LEN }
+
+static const struct nla_policy gpu_policy[DISTMIND_A_GPU_MAX + 1] = {
+	[DISTMIND_A_GPU_ID] = U32,	    [DISTMIND_A_GPU_NAME] = TEXT,
+	[DISTMIND_A_GPU_KIND] = TEXT,	    [DISTMIND_A_GPU_STATE] = U32,
+	[DISTMIND_A_GPU_BOX] = U32,	    [DISTMIND_A_GPU_NUMA_NODE] = U32,
+	[DISTMIND_A_GPU_MEMORY] = U64,	    [DISTMIND_A_GPU_MEMORY_USED] = U64,
+	[DISTMIND_A_GPU_VGPUS] = U32,	    [DISTMIND_A_GPU_ENGINE_PID] = U32,
+};
+
+static const struct nla_policy vgpu_policy[DISTMIND_A_VGPU_MAX + 1] = {
+	[DISTMIND_A_VGPU_ID] = U32,	    [DISTMIND_A_VGPU_NAME] = TEXT,
+	[DISTMIND_A_VGPU_GPU] = U32,	    [DISTMIND_A_VGPU_LEASE] = U32,
+	[DISTMIND_A_VGPU_UID] = U32,	    [DISTMIND_A_VGPU_GID] = U32,
+	[DISTMIND_A_VGPU_PID] = U32,	    [DISTMIND_A_VGPU_MEMORY] = U64,
+	[DISTMIND_A_VGPU_MEMORY_USED] = U64, [DISTMIND_A_VGPU_SHARE] = U32,
+	[DISTMIND_A_VGPU_CLASS] = U32,	    [DISTMIND_A_VGPU_OBJECTIVE] = U64,
+	[DISTMIND_A_VGPU_CLIENTS] = U32,    [DISTMIND_A_VGPU_BUFFERS] = U32,
+};
+
+static const struct nla_policy buffer_policy[DISTMIND_A_BUFFER_MAX + 1] = {
+	[DISTMIND_A_BUFFER_ID] = U32,	  [DISTMIND_A_BUFFER_VGPU] = U32,
+	[DISTMIND_A_BUFFER_GPU] = U32,	  [DISTMIND_A_BUFFER_SIZE] = U64,
+	[DISTMIND_A_BUFFER_OFFSET] = U64, [DISTMIND_A_BUFFER_KIND] = U32,
+	[DISTMIND_A_BUFFER_PINS] = U32,
+};
+
+static const struct nla_policy request_policy[DISTMIND_A_REQUEST_MAX + 1] = {
+	[DISTMIND_A_REQUEST_ID] = U32,	      [DISTMIND_A_REQUEST_NAME] = TEXT,
+	[DISTMIND_A_REQUEST_PID] = U32,	      [DISTMIND_A_REQUEST_UID] = U32,
+	[DISTMIND_A_REQUEST_GID] = U32,	      [DISTMIND_A_REQUEST_MEMORY] = U64,
+	[DISTMIND_A_REQUEST_SHARE] = U32,     [DISTMIND_A_REQUEST_CLASS] = U32,
+	[DISTMIND_A_REQUEST_OBJECTIVE] = U64, [DISTMIND_A_REQUEST_COUNT] = U32,
+	[DISTMIND_A_REQUEST_FLAGS] = U32,     [DISTMIND_A_REQUEST_KIND] = TEXT,
+	[DISTMIND_A_REQUEST_REMAINING] = U32,
+};
+
+/* Parses into table; the id is attribute 1 in every set. */
+static int parse(struct nlattr **table, int max, struct nlattr *head, int len,
+		 const struct nla_policy *policy)
+{
+	if (nla_parse(table, max, head, len, (struct nla_policy *)policy) < 0 || !table[1])
+		return -EBADMSG;
+	return 0;
+}
+
+static uint32_t get_u32(struct nlattr *attr)
+{
+	return attr ? nla_get_u32(attr) : 0;
+}
+
+static uint64_t get_u64(struct nlattr *attr)
+{
+	return attr ? nla_get_u64(attr) : 0;
+}
+
+/* The policy has seen to it that there is a NUL within DISTMIND_NAME_LEN. */
+static void get_text(char *to, struct nlattr *attr)
+{
+	if (attr)
+		strcpy(to, nla_get_string(attr));
+}
+
+int distmind_record_gpu(struct nlattr *head, int len, void *record)
+{
+	struct nlattr *table[DISTMIND_A_GPU_MAX + 1];
+	struct distmind_gpu_record *gpu = record;
+
+	if (parse(table, DISTMIND_A_GPU_MAX, head, len, gpu_policy))
+		return -EBADMSG;
+	memset(gpu, 0, sizeof(*gpu));
+	gpu->id = get_u32(table[DISTMIND_A_GPU_ID]);
+	get_text(gpu->name, table[DISTMIND_A_GPU_NAME]);
+	get_text(gpu->kind, table[DISTMIND_A_GPU_KIND]);
+	gpu->state = get_u32(table[DISTMIND_A_GPU_STATE]);
+	gpu->box = get_u32(table[DISTMIND_A_GPU_BOX]);
+	gpu->numa_node = DISTMIND_NUMA_ANY;
+	if (table[DISTMIND_A_GPU_NUMA_NODE])
+		gpu->numa_node = (int32_t)get_u32(table[DISTMIND_A_GPU_NUMA_NODE]);
+	gpu->memory = get_u64(table[DISTMIND_A_GPU_MEMORY]);
+	gpu->memory_used = get_u64(table[DISTMIND_A_GPU_MEMORY_USED]);
+	gpu->vgpus = get_u32(table[DISTMIND_A_GPU_VGPUS]);
+	gpu->engine_pid = get_u32(table[DISTMIND_A_GPU_ENGINE_PID]);
+	return 0;
+}
+
+int distmind_record_vgpu(struct nlattr *head, int len, void *record)
+{
+	struct nlattr *table[DISTMIND_A_VGPU_MAX + 1];
+	struct distmind_vgpu_record *vgpu = record;
+
+	if (parse(table, DISTMIND_A_VGPU_MAX, head, len, vgpu_policy))
+		return -EBADMSG;
+	memset(vgpu, 0, sizeof(*vgpu));
+	vgpu->id = get_u32(table[DISTMIND_A_VGPU_ID]);
+	get_text(vgpu->name, table[DISTMIND_A_VGPU_NAME]);
+	vgpu->gpu = DISTMIND_GPU_NONE;
+	if (table[DISTMIND_A_VGPU_GPU])
+		vgpu->gpu = get_u32(table[DISTMIND_A_VGPU_GPU]);
+	if (vgpu->gpu == DISTMIND_GPU_NONE)
+		vgpu->state = DISTMIND_VGPU_STATE_PARKED;
+	else if (table[DISTMIND_A_VGPU_LOST])
+		vgpu->state = DISTMIND_VGPU_STATE_LOST;
+	else
+		vgpu->state = DISTMIND_VGPU_STATE_BOUND;
+	vgpu->lease = get_u32(table[DISTMIND_A_VGPU_LEASE]);
+	vgpu->uid = get_u32(table[DISTMIND_A_VGPU_UID]);
+	vgpu->gid = get_u32(table[DISTMIND_A_VGPU_GID]);
+	vgpu->pid = get_u32(table[DISTMIND_A_VGPU_PID]);
+	vgpu->memory = get_u64(table[DISTMIND_A_VGPU_MEMORY]);
+	vgpu->memory_used = get_u64(table[DISTMIND_A_VGPU_MEMORY_USED]);
+	vgpu->share = get_u32(table[DISTMIND_A_VGPU_SHARE]);
+	vgpu->sched_class = get_u32(table[DISTMIND_A_VGPU_CLASS]);
+	vgpu->objective_ns = get_u64(table[DISTMIND_A_VGPU_OBJECTIVE]);
+	vgpu->clients = get_u32(table[DISTMIND_A_VGPU_CLIENTS]);
+	vgpu->buffers = get_u32(table[DISTMIND_A_VGPU_BUFFERS]);
+	return 0;
+}
+
+int distmind_record_buffer(struct nlattr *head, int len, void *record)
+{
+	struct nlattr *table[DISTMIND_A_BUFFER_MAX + 1];
+	struct distmind_buffer_record *buffer = record;
+
+	if (parse(table, DISTMIND_A_BUFFER_MAX, head, len, buffer_policy))
+		return -EBADMSG;
+	memset(buffer, 0, sizeof(*buffer));
+	buffer->id = get_u32(table[DISTMIND_A_BUFFER_ID]);
+	buffer->vgpu = get_u32(table[DISTMIND_A_BUFFER_VGPU]);
+	buffer->gpu = get_u32(table[DISTMIND_A_BUFFER_GPU]);
+	buffer->size = get_u64(table[DISTMIND_A_BUFFER_SIZE]);
+	buffer->offset = get_u64(table[DISTMIND_A_BUFFER_OFFSET]);
+	buffer->kind = get_u32(table[DISTMIND_A_BUFFER_KIND]);
+	buffer->pins = get_u32(table[DISTMIND_A_BUFFER_PINS]);
+	return 0;
+}
+
+int distmind_record_request(struct nlattr *head, int len, void *record)
+{
+	struct nlattr *table[DISTMIND_A_REQUEST_MAX + 1];
+	struct distmind_request_record *request = record;
+
+	if (parse(table, DISTMIND_A_REQUEST_MAX, head, len, request_policy))
+		return -EBADMSG;
+	memset(request, 0, sizeof(*request));
+	request->id = get_u32(table[DISTMIND_A_REQUEST_ID]);
+	get_text(request->name, table[DISTMIND_A_REQUEST_NAME]);
+	get_text(request->kind, table[DISTMIND_A_REQUEST_KIND]);
+	request->pid = get_u32(table[DISTMIND_A_REQUEST_PID]);
+	request->uid = get_u32(table[DISTMIND_A_REQUEST_UID]);
+	request->gid = get_u32(table[DISTMIND_A_REQUEST_GID]);
+	request->memory = get_u64(table[DISTMIND_A_REQUEST_MEMORY]);
+	request->share = get_u32(table[DISTMIND_A_REQUEST_SHARE]);
+	request->sched_class = get_u32(table[DISTMIND_A_REQUEST_CLASS]);
+	request->objective_ns = get_u64(table[DISTMIND_A_REQUEST_OBJECTIVE]);
+	request->count = get_u32(table[DISTMIND_A_REQUEST_COUNT]);
+	request->flags = get_u32(table[DISTMIND_A_REQUEST_FLAGS]);
+	request->remaining_ms = get_u32(table[DISTMIND_A_REQUEST_REMAINING]);
+	return 0;
+}

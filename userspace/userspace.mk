@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Library, daemon, engine, tool, man pages. Included by the top Makefile, and
+# works alone:
+#
+#   make -f userspace/userspace.mk userspace
+#   make -f userspace/userspace.mk install-userspace DESTDIR=/tmp/x PREFIX=/usr
+
+O ?= build
+DISTMIND_VERSION ?= 0.1.0
+
+PREFIX ?= /usr/local
+EXEC_PREFIX ?= $(PREFIX)
+BINDIR ?= $(EXEC_PREFIX)/bin
+SBINDIR ?= $(EXEC_PREFIX)/sbin
+LIBDIR ?= $(EXEC_PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+DATADIR ?= $(PREFIX)/share
+MANDIR ?= $(DATADIR)/man
+SYSCONFDIR ?= /etc
+# systemd and udev look into /usr/local/lib too, the loader of modules does not.
+SYSTEMD_UNIT_DIR ?= $(PREFIX)/lib/systemd/system
+UDEV_RULES_DIR ?= $(PREFIX)/lib/udev/rules.d
+COMPLETION_DIR ?= $(DATADIR)/bash-completion/completions
+PKGCONFIG_DIR ?= $(LIBDIR)/pkgconfig
+
+# V=1 shows the commands.
+ifeq ($(V),1)
+us_say =
+us_quiet =
+else
+us_quiet = @
+us_say = @printf '  %-7s %s\n' $(1) $(2);
+endif
+
+PKG_CONFIG ?= pkg-config
+SCDOC ?= scdoc
+INSTALL ?= install
+CFLAGS ?= -O2 -g
+# What every file of userspace is built with; EXTRA_CFLAGS come last.
+US_CFLAGS = -std=gnu11 -Wall -Wextra -Werror -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 \
+	-DDISTMIND_VERSION='"$(DISTMIND_VERSION)"' -DSYSCONFDIR='"$(SYSCONFDIR)"' \
+	-Iuapi -Iuserspace/libdistmind -MMD -MP $(CFLAGS) $(EXTRA_CFLAGS)
+
+# Only asked for when something is built, so that other targets need no packages.
+NL_CFLAGS = $(shell $(PKG_CONFIG) --cflags libnl-3.0 libnl-genl-3.0)
+NL_LIBS = $(shell $(PKG_CONFIG) --libs libnl-3.0 libnl-genl-3.0)
+SYSTEMD_LIBS = $(shell $(PKG_CONFIG) --libs libsystemd)
+SMARTCOLS_CFLAGS = $(shell $(PKG_CONFIG) --cflags smartcols)
+SMARTCOLS_LIBS = $(shell $(PKG_CONFIG) --libs smartcols)
+
+LIB_SRC := $(wildcard userspace/libdistmind/*.c)
+COMMON_SRC := $(wildcard userspace/common/*.c)
+PLACEMENT_SRC := $(wildcard userspace/placement/*.c)
+DAEMON_SRC := $(wildcard userspace/distmindd/*.c)
+ENGINE_CPU_SRC := $(wildcard userspace/engines/cpu/*.c)
+CTL_SRC := $(wildcard userspace/distmindctl/*.c)
+EXAMPLE_SRC := $(wildcard userspace/examples/*.c)
+MAN_SRC := $(wildcard docs/man/*.scd)
+
+us_objects = $(patsubst userspace/%.c,$(O)/obj/userspace/%.o,$(1))
+
+SONAME := libdistmind.so.1
+LIB := $(O)/lib/$(SONAME)
+LIB_LINK := $(O)/lib/libdistmind.so
+BIN := $(O)/bin/distmindd $(O)/bin/distmind-engine-cpu $(if $(CTL_SRC),$(O)/bin/distmindctl)
+EXAMPLES := $(patsubst userspace/examples/%.c,$(O)/examples/%,$(EXAMPLE_SRC))
+MAN := $(patsubst docs/man/%.scd,$(O)/man/%,$(MAN_SRC))
+US_GENERATED := $(O)/gen/distmind.pc $(O)/gen/distmindd.service \
+	$(O)/gen/distmind-engine-cpu@.service
+US_CONF := userspace/distmindd/distmindd.conf userspace/engines/cpu/engine-cpu0.conf
+
+.PHONY: userspace install-userspace userspace-man
+userspace: $(LIB_LINK) $(BIN) $(EXAMPLES) $(US_GENERATED) userspace-man
+userspace-man: $(MAN)
+
+# A change of compiler, flags or version rebuilds everything.
+US_SIGNATURE = $(CC) $(US_CFLAGS) $(LDFLAGS)
+$(O)/obj/userspace/.flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(subst ','\'',$(US_SIGNATURE))' | cmp -s - $@ || \
+		echo '$(subst ','\'',$(US_SIGNATURE))' > $@
+.PHONY: FORCE
+FORCE:
+
+$(call us_objects,$(LIB_SRC)): US_OBJ_CFLAGS = -fPIC -fvisibility=default $(NL_CFLAGS)
+$(call us_objects,$(CTL_SRC)): US_OBJ_CFLAGS = $(SMARTCOLS_CFLAGS)
+
+$(O)/obj/userspace/%.o: userspace/%.c $(O)/obj/userspace/.flags
+	@mkdir -p $(@D)
+	$(call us_say,CC,$@)$(CC) $(US_CFLAGS) $(US_OBJ_CFLAGS) -c $< -o $@
+
+$(LIB): $(call us_objects,$(LIB_SRC)) userspace/libdistmind/libdistmind.map
+	@mkdir -p $(@D)
+	$(call us_say,LD,$@)$(CC) $(CFLAGS) $(EXTRA_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,-z,defs \
+		-Wl,--version-script=userspace/libdistmind/libdistmind.map \
+		$(filter %.o,$^) $(NL_LIBS) -o $@
+
+$(LIB_LINK): $(LIB)
+	@ln -sf $(SONAME) $@
+
+# Programs find the library beside them in the build tree; installed ones
+# find it by the loader's configuration or by the same relative path.
+US_LINK = $(CC) $(CFLAGS) $(EXTRA_CFLAGS) $(LDFLAGS) $(filter %.o,$^) -L$(O)/lib -ldistmind \
+	-Wl,-rpath,'$$ORIGIN/../lib' -Wl,--as-needed
+
+$(O)/bin/distmindd: $(call us_objects,$(DAEMON_SRC) $(PLACEMENT_SRC) $(COMMON_SRC)) $(LIB_LINK)
+	@mkdir -p $(@D)
+	$(call us_say,LD,$@)$(US_LINK) $(SYSTEMD_LIBS) -linih -o $@
+
+$(O)/bin/distmind-engine-cpu: $(call us_objects,$(ENGINE_CPU_SRC) $(COMMON_SRC)) $(LIB_LINK)
+	@mkdir -p $(@D)
+	$(call us_say,LD,$@)$(US_LINK) $(SYSTEMD_LIBS) -o $@
+
+# The completion is part of the program, by an instruction that -MMD does not see.
+$(call us_objects,userspace/distmindctl/completion.c): userspace/distmindctl/distmindctl.bash
+
+$(O)/bin/distmindctl: $(call us_objects,$(CTL_SRC) $(COMMON_SRC)) $(LIB_LINK)
+	@mkdir -p $(@D)
+	$(call us_say,LD,$@)$(US_LINK) $(SMARTCOLS_LIBS) -o $@
+
+.SECONDARY: $(call us_objects,$(EXAMPLE_SRC))
+$(O)/examples/%: $(O)/obj/userspace/examples/%.o $(LIB_LINK)
+	@mkdir -p $(@D)
+	$(call us_say,LD,$@)$(US_LINK) -o $@
+
+$(O)/man/%: docs/man/%.scd
+	@mkdir -p $(@D)
+	$(call us_say,MAN,$@)$(SCDOC) < $< > $@.tmp && mv $@.tmp $@
+
+# Rebuilt every time: they carry the directories of this very invocation.
+vpath %.in userspace/libdistmind userspace/distmindd userspace/engines/cpu
+$(O)/gen/%: %.in FORCE
+	@mkdir -p $(@D)
+	@sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@SBINDIR@|$(SBINDIR)|g' \
+		-e 's|@LIBDIR@|$(LIBDIR)|g' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|g' \
+		-e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' -e 's|@VERSION@|$(DISTMIND_VERSION)|g' $< > $@
+
+# A configuration file that is there is the administrator's.
+install-userspace: userspace
+	$(call us_say,INSTALL,$(DESTDIR)$(PREFIX))$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(SBINDIR) $(DESTDIR)$(LIBDIR) \
+		$(DESTDIR)$(INCLUDEDIR)/linux $(DESTDIR)$(PKGCONFIG_DIR) \
+		$(DESTDIR)$(SYSTEMD_UNIT_DIR) $(DESTDIR)$(UDEV_RULES_DIR) \
+		$(DESTDIR)$(SYSCONFDIR)/distmind $(DESTDIR)$(COMPLETION_DIR)
+	$(us_quiet)$(INSTALL) -m 755 $(O)/bin/distmindd $(O)/bin/distmind-engine-cpu $(DESTDIR)$(SBINDIR)
+	$(us_quiet)$(if $(CTL_SRC),$(INSTALL) -m 755 $(O)/bin/distmindctl $(DESTDIR)$(BINDIR))
+	$(us_quiet)$(INSTALL) -m 755 $(LIB) $(DESTDIR)$(LIBDIR)
+	$(us_quiet)ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libdistmind.so
+	$(us_quiet)$(INSTALL) -m 644 userspace/libdistmind/distmind.h $(DESTDIR)$(INCLUDEDIR)
+	$(us_quiet)$(INSTALL) -m 644 uapi/linux/distmind.h uapi/linux/distmind_netlink.h \
+		$(DESTDIR)$(INCLUDEDIR)/linux
+	$(us_quiet)$(INSTALL) -m 644 $(O)/gen/distmind.pc $(DESTDIR)$(PKGCONFIG_DIR)
+	$(us_quiet)$(INSTALL) -m 644 $(O)/gen/distmindd.service $(O)/gen/distmind-engine-cpu@.service \
+		$(DESTDIR)$(SYSTEMD_UNIT_DIR)
+	$(us_quiet)$(INSTALL) -m 644 userspace/distmindd/60-distmind.rules $(DESTDIR)$(UDEV_RULES_DIR)
+	$(us_quiet)$(foreach conf,$(US_CONF),test -e $(DESTDIR)$(SYSCONFDIR)/distmind/$(notdir $(conf)) || \
+		$(INSTALL) -m 644 $(conf) $(DESTDIR)$(SYSCONFDIR)/distmind ;)
+	$(us_quiet)$(if $(wildcard userspace/distmindctl/distmindctl.bash),$(INSTALL) -m 644 \
+		userspace/distmindctl/distmindctl.bash $(DESTDIR)$(COMPLETION_DIR)/distmindctl)
+	$(us_quiet)$(foreach page,$(MAN),$(INSTALL) -D -m 644 $(page) \
+		$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(notdir $(page)) ;)
+	$(us_quiet)$(if $(DESTDIR),:,ldconfig || :)
+
+-include $(wildcard $(O)/obj/userspace/*/*.d $(O)/obj/userspace/*/*/*.d)
