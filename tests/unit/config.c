@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "unit.h"
+
+#include "../../userspace/distmindd/config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+#include <unistd.h>
+
+static char path[] = "/tmp/distmind-config-XXXXXX";
+static char error[CONFIG_ERROR_LEN];
+
+static int make_file(void **state)
+{
+	int fd = mkstemp(path);
+
+	(void)state;
+	if (fd < 0)
+		return -1;
+	return close(fd);
+}
+
+static int remove_file(void **state)
+{
+	(void)state;
+	return unlink(path);
+}
+
+static int read_text(const char *text, struct config *config)
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+	error[0] = '\0';
+	return config_read(path, config, error);
+}
+
+/* The text is refused, and the message is "path:line: what". */
+static void expect_error(const char *text, int line, const char *what)
+{
+	char start[64];
+	struct config config, before;
+
+	memset(&config, 0x5a, sizeof(config));
+	before = config;
+	assert_int_equal(read_text(text, &config), -EINVAL);
+	snprintf(start, sizeof(start), "%s:%d: ", path, line);
+	if (strncmp(error, start, strlen(start)))
+		fail_msg("\"%s\" does not begin with \"%s\"", error, start);
+	assert_contains(error, what);
+	assert_memory_equal(&config, &before, sizeof(config));
+}
+
+static void every_key_is_read(void **state)
+{
+	struct config config;
+
+	(void)state;
+	assert_int_equal(read_text("# a comment\n"
+				   "[placement]\n"
+				   "policy = best-fit\n"
+				   "share-overcommit = 150%\n"
+				   "memory-overcommit=200% ; more\n"
+				   "\n"
+				   "[pool]\n"
+				   "lost-gpu-keep = 90 s\n"
+				   "[log]\n"
+				   "level = debug",
+				   &config),
+			 0);
+	assert_ptr_equal(config.policy, &placement_best_fit);
+	assert_int_equal(config.share_overcommit, 150);
+	assert_int_equal(config.memory_overcommit, 200);
+	assert_int_equal(config.lost_gpu_keep_us, 90000000);
+	assert_int_equal(config.log_level, LOG_DEBUG);
+}
+
+static void what_is_left_out_has_its_default(void **state)
+{
+	struct config config, defaults;
+
+	(void)state;
+	memset(&config, 0x5a, sizeof(config));
+	memset(&defaults, 0, sizeof(defaults));
+	config_default(&defaults);
+	assert_int_equal(read_text("", &config), 0);
+	assert_ptr_equal(config.policy, defaults.policy);
+	assert_int_equal(config.share_overcommit, 100);
+	assert_int_equal(config.memory_overcommit, 100);
+	assert_int_equal(config.lost_gpu_keep_us, 600000000);
+	assert_int_equal(config.log_level, LOG_INFO);
+}
+
+static void times_have_units(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t us;
+	} cases[] = {
+		{ "500ms", 500000 },	  { "0s", 0 },	       { "10min", 600000000 },
+		{ "2 h", 7200000000ULL }, { "1d", 86400000000ULL }, { "forever", CONFIG_FOREVER },
+	};
+	struct config config;
+	char text[64];
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		snprintf(text, sizeof(text), "[pool]\nlost-gpu-keep = %s\n", cases[i].text);
+		if (read_text(text, &config))
+			fail_msg("%s", error);
+		assert_int_equal(config.lost_gpu_keep_us, cases[i].us);
+	}
+}
+
+static void errors_name_the_line_and_the_fix(void **state)
+{
+	(void)state;
+	expect_error("[placement]\n\nshare-overcommit = lots\n", 3,
+		     "share-overcommit: \"lots\" is not a percentage: write 1% to 10000%");
+	expect_error("[placement]\nmemory-overcommit = 150\n", 2, "is not a percentage");
+	expect_error("[placement]\nmemory-overcommit = 0%\n", 2, "is not a percentage");
+	expect_error("[placement]\nmemory-overcommit = -5%\n", 2, "is not a percentage");
+	expect_error("[placement]\nmemory-overcommit = 10001%\n", 2, "is not a percentage");
+	expect_error("[placement]\nmemory-overcommit =\n", 2, "is not a percentage");
+	expect_error("[placement]\npolicy = random\n", 2,
+		     "there is no policy \"random\": write best-fit");
+	expect_error("[pool]\nlost-gpu-keep = 10\n", 2, "is not a time: write a number and ms");
+	expect_error("[pool]\nlost-gpu-keep = soon\n", 2, "is not a time");
+	expect_error("[pool]\nlost-gpu-keep = 99999999999999999999d\n", 2, "is not a time");
+	expect_error("[pool]\nlost-gpu-keep = 9999999999999999d\n", 2, "is not a time");
+	expect_error("[log]\nlevel = loud\n", 2, "write error, warning, info or debug");
+}
+
+static void unknown_words_are_answered_with_the_known_ones(void **state)
+{
+	(void)state;
+	expect_error("[placement]\nshare-overcomit = 100%\n", 2,
+		     "unknown key share-overcomit in [placement]: there are policy, "
+		     "share-overcommit, memory-overcommit");
+	expect_error("[plaecment]\npolicy = best-fit\n", 2,
+		     "unknown section [plaecment]: there are [placement], [pool], [log]");
+	expect_error("level = info\n", 1, "level stands before the first section");
+	expect_error("[log]\nlevel = info\nlevel = debug\n", 3, "level is given twice");
+}
+
+static void what_is_no_line_of_a_config_is_told(void **state)
+{
+	char text[1024];
+
+	(void)state;
+	expect_error("[log]\nlevel info\nlevel = loud\n", 2, "neither \"key = value\"");
+	expect_error("[log]\nlevel = loud\nlevel info\n", 2, "there is no level");
+	expect_error("[log\nlevel = info\n", 1, "neither \"key = value\"");
+	memset(text, 0, sizeof(text));
+	memset(text, '#', 900);
+	expect_error(text, 1, "too long");
+}
+
+static void a_missing_file_is_told_apart(void **state)
+{
+	struct config config;
+
+	(void)state;
+	assert_int_equal(config_read("/nonexistent/distmindd.conf", &config, error), -ENOENT);
+	assert_contains(error, "/nonexistent/distmindd.conf: No such file");
+	assert_int_equal(config_read("/tmp", &config, error), -EIO);
+}
+
+static void the_sample_is_right_and_holds_the_defaults(void **state)
+{
+	static const char *const sample = "userspace/distmindd/distmindd.conf";
+	char line[256], text[8192] = "";
+	struct config config;
+	FILE *file;
+
+	(void)state;
+	file = fopen(sample, "r");
+	if (!file)
+		skip(); /* run from elsewhere */
+	/* With its comment signs taken away where a key follows. */
+	while (fgets(line, sizeof(line), file))
+		strcat(text, line[0] == '#' && line[1] != ' ' && strchr(line, '=') ? line + 1 :
+										     line);
+	fclose(file);
+	if (config_read(sample, &config, error) || read_text(text, &config))
+		fail_msg("%s", error);
+	assert_int_equal(config.share_overcommit, 100);
+	assert_int_equal(config.memory_overcommit, 100);
+	assert_int_equal(config.lost_gpu_keep_us, 600000000);
+	assert_int_equal(config.log_level, LOG_INFO);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_key_is_read),
+		cmocka_unit_test(what_is_left_out_has_its_default),
+		cmocka_unit_test(times_have_units),
+		cmocka_unit_test(errors_name_the_line_and_the_fix),
+		cmocka_unit_test(unknown_words_are_answered_with_the_known_ones),
+		cmocka_unit_test(what_is_no_line_of_a_config_is_told),
+		cmocka_unit_test(a_missing_file_is_told_apart),
+		cmocka_unit_test(the_sample_is_right_and_holds_the_defaults),
+	};
+
+	return cmocka_run_group_tests_name("config", tests, make_file, remove_file);
+}

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Native tests, each file a cmocka program, under ASan and UBSan. Programs that
+# begin with ctl_ are linked with distmindctl, all others with distmindd; the
+# functions of libdistmind that a program defines itself take the place of the
+# library's.
+#
+#   make -f tests/unit/unit.mk unit
+
+ifndef US_CFLAGS
+include userspace/userspace.mk
+endif
+
+UNIT_CFLAGS = $(US_CFLAGS) -O1 -fsanitize=address,undefined -fno-sanitize-recover=all \
+	-fno-omit-frame-pointer $(NL_CFLAGS) $(SMARTCOLS_CFLAGS)
+UNIT_LIBS = $(NL_LIBS) $(SYSTEMD_LIBS) $(SMARTCOLS_LIBS) -linih \
+	$(shell $(PKG_CONFIG) --libs cmocka jansson)
+
+UNIT_SRC := $(wildcard tests/unit/*.c)
+UNIT_TESTS := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC))
+
+unit_objects = $(patsubst %.c,$(O)/unit/obj/%.o,$(1))
+unit_archive = $(O)/unit/lib/$(1).a
+
+$(call unit_archive,common): $(call unit_objects,$(COMMON_SRC))
+$(call unit_archive,placement): $(call unit_objects,$(PLACEMENT_SRC))
+$(call unit_archive,libdistmind): $(call unit_objects,$(LIB_SRC))
+$(call unit_archive,distmindd): \
+	$(call unit_objects,$(filter-out userspace/distmindd/main.c,$(DAEMON_SRC)))
+$(call unit_archive,distmindctl): \
+	$(call unit_objects,$(filter-out userspace/distmindctl/main.c,$(CTL_SRC)))
+
+# As in userspace.mk: what -MMD does not see.
+$(call unit_objects,userspace/distmindctl/completion.c): userspace/distmindctl/distmindctl.bash
+
+.PHONY: unit unit-build
+unit-build: $(UNIT_TESTS)
+
+# All of them are run; the code is that of the worst.
+unit: unit-build
+	@failed=0; for test in $(UNIT_TESTS); do \
+		echo "# $${test##*/}"; \
+		CMOCKA_MESSAGE_OUTPUT=TAP $$test || failed=1; \
+	done; exit $$failed
+
+$(O)/unit/.flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(subst ','\'',$(CC) $(UNIT_CFLAGS))' | cmp -s - $@ || \
+		echo '$(subst ','\'',$(CC) $(UNIT_CFLAGS))' > $@
+
+$(O)/unit/obj/%.o: %.c $(O)/unit/.flags
+	@mkdir -p $(@D)
+	$(call us_say,CC,$@)$(CC) $(UNIT_CFLAGS) -c $< -o $@
+
+$(O)/unit/lib/%.a:
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(call us_say,AR,$@)$(AR) rcs $@ $^
+
+.SECONDARY: $(call unit_objects,$(UNIT_SRC))
+UNIT_LINK = $(CC) $(UNIT_CFLAGS) $(LDFLAGS) $^ -Wl,--as-needed $(UNIT_LIBS) -o $@
+
+$(O)/unit/ctl_%: $(O)/unit/obj/tests/unit/ctl_%.o $(call unit_archive,distmindctl) \
+		$(call unit_archive,common) $(call unit_archive,libdistmind)
+	$(call us_say,LD,$@)$(UNIT_LINK)
+
+$(O)/unit/%: $(O)/unit/obj/tests/unit/%.o $(call unit_archive,distmindd) \
+		$(call unit_archive,placement) $(call unit_archive,common) \
+		$(call unit_archive,libdistmind)
+	$(call us_say,LD,$@)$(UNIT_LINK)
+
+-include $(wildcard $(O)/unit/obj/*/*/*.d $(O)/unit/obj/*/*/*/*.d)

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef DISTMINDD_CONFIG_H
+#define DISTMINDD_CONFIG_H
+
+#include "../placement/placement.h"
+
+#include <stdint.h>
+
+#define CONFIG_FILE SYSCONFDIR "/distmind/distmindd.conf"
+#define CONFIG_FOREVER UINT64_MAX
+#define CONFIG_ERROR_LEN 512
+
+struct config {
+	const struct placement_policy *policy;
+	uint32_t share_overcommit;  /* percent */
+	uint32_t memory_overcommit; /* percent */
+	uint64_t lost_gpu_keep_us;  /* or CONFIG_FOREVER */
+	int log_level;		    /* syslog's */
+};
+
+void config_default(struct config *config);
+
+/*
+ * Reads a file over the defaults. On failure config is untouched and error,
+ * which has room for CONFIG_ERROR_LEN, says "file:line: what: the fix".
+ * -ENOENT: no such file; -EINVAL: it is wrong.
+ */
+int config_read(const char *path, struct config *config, char *error);
+
+#endif

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The event loop: the kernel's events, signals, and three clocks: for lost
+ * gpus, for a pool that could not be listed, for the status that is shown.
+ */
+#include "daemon.h"
+
+#include "decide.h"
+#include "log.h"
+#include "pool.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <systemd/sd-daemon.h>
+#include <systemd/sd-event.h>
+
+#define RETRY_US 100000
+#define STATUS_US 1000000
+#define ACCURACY_US 10000
+
+struct daemon {
+	const struct daemon_options *options;
+	struct config config;
+	struct distmind_pool *kernel;
+	struct pool pool;
+	sd_event *loop;
+	sd_event_source *again;	 /* there was more than fits one turn */
+	sd_event_source *retry;	 /* the pool is stale */
+	sd_event_source *expiry; /* a gpu has been lost for too long */
+	sd_event_source *status;
+};
+
+int daemon_configure(const struct daemon_options *options, struct config *config)
+{
+	char error[CONFIG_ERROR_LEN];
+	int err;
+
+	err = config_read(options->config_path, config, error);
+	if (err == -ENOENT && options->config_optional) {
+		config_default(config);
+		return 0;
+	}
+	if (err)
+		log_error("config-refused", LOG_S("reason", error));
+	return err;
+}
+
+static void arm(sd_event_source *timer, uint64_t at)
+{
+	if (at == UINT64_MAX) {
+		sd_event_source_set_enabled(timer, SD_EVENT_OFF);
+		return;
+	}
+	sd_event_source_set_time(timer, at);
+	sd_event_source_set_enabled(timer, SD_EVENT_ONESHOT);
+}
+
+/* Not with every event: it is a message to another process. */
+static void arm_status(struct daemon *daemon)
+{
+	int enabled;
+
+	if (sd_event_source_get_enabled(daemon->status, &enabled) >= 0 && enabled == SD_EVENT_OFF)
+		arm(daemon->status, daemon->pool.clock_us() + STATUS_US);
+}
+
+/* Everything that happens leads here. Errors other than a stale pool are fatal. */
+static int work(struct daemon *daemon)
+{
+	int ret = pool_update(&daemon->pool);
+
+	if (!ret)
+		ret = decide(&daemon->pool, &daemon->config);
+	if (ret < 0 && ret != -EAGAIN) {
+		log_error("pool-lost", LOG_S("reason", strerror(-ret)));
+		sd_event_exit(daemon->loop, ret);
+		return ret;
+	}
+	arm(daemon->retry, ret < 0 ? daemon->pool.clock_us() + RETRY_US : UINT64_MAX);
+	sd_event_source_set_enabled(daemon->again, ret > 0 ? SD_EVENT_ONESHOT : SD_EVENT_OFF);
+	arm(daemon->expiry, decide_expiry(&daemon->pool, &daemon->config));
+	arm_status(daemon);
+	return 0;
+}
+
+static int on_events(sd_event_source *source, int fd, uint32_t revents, void *arg)
+{
+	(void)source;
+	(void)fd;
+	(void)revents;
+	return work(arg);
+}
+
+static int on_again(sd_event_source *source, void *arg)
+{
+	(void)source;
+	return work(arg);
+}
+
+static int on_time(sd_event_source *source, uint64_t us, void *arg)
+{
+	(void)source;
+	(void)us;
+	return work(arg);
+}
+
+static int on_status(sd_event_source *source, uint64_t us, void *arg)
+{
+	struct daemon *daemon = arg;
+
+	(void)source;
+	(void)us;
+	sd_notifyf(0, "STATUS=%zu gpus, %zu vgpus, %zu requests wait", daemon->pool.gpus.count,
+		   daemon->pool.vgpus.count, daemon->pool.requests.count);
+	return 0;
+}
+
+static int on_end(sd_event_source *source, const struct signalfd_siginfo *info, void *arg)
+{
+	struct daemon *daemon = arg;
+
+	(void)source;
+	log_info("stopping", LOG_S("signal", sigabbrev_np((int)info->ssi_signo)));
+	sd_notify(0, "STOPPING=1");
+	return sd_event_exit(daemon->loop, 0);
+}
+
+/* A configuration that is wrong changes nothing. */
+static int on_reload(sd_event_source *source, const struct signalfd_siginfo *info, void *arg)
+{
+	struct daemon *daemon = arg;
+	struct config config;
+	int ret = 0;
+
+	(void)source;
+	(void)info;
+	sd_notify(0, "RELOADING=1");
+	if (!daemon_configure(daemon->options, &config)) {
+		daemon->config = config;
+		log_set_level(config.log_level);
+		log_info("config-reloaded", LOG_S("file", daemon->options->config_path));
+		ret = work(daemon);
+	}
+	sd_notify(0, "READY=1");
+	return ret;
+}
+
+static int add_signals(struct daemon *daemon)
+{
+	sigset_t set;
+	int err;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	if (sigprocmask(SIG_BLOCK, &set, NULL))
+		return -errno;
+	err = sd_event_add_signal(daemon->loop, NULL, SIGTERM, on_end, daemon);
+	if (err >= 0)
+		err = sd_event_add_signal(daemon->loop, NULL, SIGINT, on_end, daemon);
+	if (err >= 0)
+		err = sd_event_add_signal(daemon->loop, NULL, SIGHUP, on_reload, daemon);
+	return err < 0 ? err : 0;
+}
+
+static int add_timer(struct daemon *daemon, sd_event_source **timer,
+		     sd_event_time_handler_t handler)
+{
+	int err = sd_event_add_time(daemon->loop, timer, CLOCK_MONOTONIC, UINT64_MAX, ACCURACY_US,
+				    handler, daemon);
+
+	return err < 0 ? err : sd_event_source_set_enabled(*timer, SD_EVENT_OFF);
+}
+
+static int open_loop(struct daemon *daemon)
+{
+	int err = sd_event_new(&daemon->loop);
+
+	if (err >= 0)
+		err = add_signals(daemon);
+	if (err >= 0)
+		err = sd_event_add_io(daemon->loop, NULL, distmind_pool_event_fd(daemon->kernel),
+				      EPOLLIN, on_events, daemon);
+	if (err >= 0)
+		err = sd_event_add_defer(daemon->loop, &daemon->again, on_again, daemon);
+	if (err >= 0)
+		err = sd_event_source_set_enabled(daemon->again, SD_EVENT_OFF);
+	if (err >= 0)
+		err = add_timer(daemon, &daemon->retry, on_time);
+	if (err >= 0)
+		err = add_timer(daemon, &daemon->expiry, on_time);
+	if (err >= 0)
+		err = add_timer(daemon, &daemon->status, on_status);
+	if (err >= 0)
+		err = sd_event_set_watchdog(daemon->loop, 1);
+	if (err < 0)
+		log_error("no-event-loop", LOG_S("reason", strerror(-err)));
+	return err < 0 ? err : 0;
+}
+
+static void close_loop(struct daemon *daemon)
+{
+	sd_event_source_unref(daemon->again);
+	sd_event_source_unref(daemon->retry);
+	sd_event_source_unref(daemon->expiry);
+	sd_event_source_unref(daemon->status);
+	sd_event_unref(daemon->loop);
+}
+
+/* Events first, so that nothing that happens during the first listing is missed. */
+static int open_pool(struct daemon *daemon)
+{
+	int err = distmind_pool_open(&daemon->kernel);
+
+	if (err == -ENOENT)
+		log_error("no-module",
+			  LOG_S("reason", "the distmind module is not loaded: modprobe distmind"));
+	else if (err)
+		log_error("no-netlink", LOG_S("reason", strerror(-err)));
+	if (err)
+		return err;
+	err = distmind_pool_subscribe(daemon->kernel);
+	if (err) {
+		log_error("no-events", LOG_S("reason", distmind_pool_error(daemon->kernel)));
+		distmind_pool_close(daemon->kernel);
+		return err;
+	}
+	pool_init(&daemon->pool, daemon->kernel);
+	return 0;
+}
+
+static int serve(struct daemon *daemon)
+{
+	int err = work(daemon);
+
+	if (err < 0)
+		return err;
+	log_info("ready", LOG_S("version", DISTMIND_VERSION),
+		 LOG_S("policy", daemon->config.policy->name));
+	daemon->options->ready(daemon->options->arg);
+	sd_notify(0, "READY=1");
+	return sd_event_loop(daemon->loop);
+}
+
+int daemon_run(const struct daemon_options *options, const struct config *config)
+{
+	struct daemon daemon = { .options = options, .config = *config };
+	int err;
+
+	err = open_pool(&daemon);
+	if (err)
+		return err;
+	err = open_loop(&daemon);
+	if (!err)
+		err = serve(&daemon);
+	close_loop(&daemon);
+	pool_free(&daemon.pool);
+	distmind_pool_close(daemon.kernel);
+	return err;
+}

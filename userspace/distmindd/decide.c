@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "decide.h"
+
+#include "log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Changes in one turn of the event loop: signals and the watchdog wait so long. */
+#define TURN_CHANGES 256
+/* How often a decision is taken anew because the pool changed under it. */
+#define DECISION_TRIES 4
+/* How long a gpu that cannot be removed is left in peace. */
+#define REMOVE_RETRY_US 10000000
+
+/* One call of decide(). */
+struct turn {
+	struct pool *pool;
+	const struct config *config;
+	/* The pool as placement sees it, until something changes; gpus is owned. */
+	struct placement_pool view;
+	struct placement_gpu *gpus;
+	unsigned int changes;
+};
+
+static void forget_view(struct turn *turn)
+{
+	free(turn->gpus);
+	turn->gpus = NULL;
+}
+
+/* Take in what came of a change; what was seen before is no longer true. */
+static int update(struct turn *turn)
+{
+	turn->changes++;
+	forget_view(turn);
+	return pool_update(turn->pool);
+}
+
+static int make_view(struct turn *turn)
+{
+	const struct pool *pool = turn->pool;
+	struct placement_gpu *gpus;
+	struct pool_vgpu *vgpu;
+	struct pool_gpu *gpu;
+	size_t count = 0;
+
+	gpus = calloc(pool->gpus.count ? pool->gpus.count : 1, sizeof(*gpus));
+	if (!gpus)
+		return -ENOMEM;
+	table_each(&pool->gpus, gpu) {
+		gpus[count].id = gpu->record.id;
+		gpus[count].state = gpu->record.state;
+		gpus[count].box = gpu->record.box;
+		gpus[count].memory = gpu->record.memory;
+		memcpy(gpus[count].kind, gpu->record.kind, sizeof(gpus[count].kind));
+		count++;
+	}
+	/* The rows of both are in the same order. */
+	table_each(&pool->vgpus, vgpu) {
+		gpu = table_find(&pool->gpus, vgpu->record.gpu);
+		if (!gpu)
+			continue;
+		count = (size_t)(gpu - (struct pool_gpu *)pool->gpus.rows);
+		gpus[count].share_promised += vgpu->record.share;
+		if (__builtin_add_overflow(gpus[count].memory_promised, vgpu->record.memory,
+					   &gpus[count].memory_promised))
+			gpus[count].memory_promised = UINT64_MAX;
+	}
+	turn->gpus = gpus;
+	turn->view = (struct placement_pool){
+		.gpus = gpus,
+		.count = pool->gpus.count,
+		.share_percent = turn->config->share_overcommit,
+		.memory_percent = turn->config->memory_overcommit,
+	};
+	return 0;
+}
+
+static int place(struct turn *turn, const struct placement_request *request,
+		 struct placement_answer *answer)
+{
+	int err = turn->gpus ? 0 : make_view(turn);
+
+	answer->reason[0] = '\0';
+	if (!err)
+		err = turn->config->policy->pick(&turn->view, request, answer);
+	if (err && !answer->reason[0])
+		snprintf(answer->reason, sizeof(answer->reason), "the daemon cannot decide: %s",
+			 strerror(-err));
+	return err;
+}
+
+/*
+ * Requests
+ */
+
+static struct pool_request *first_waiting(const struct pool *pool)
+{
+	struct pool_request *request;
+
+	table_each(&pool->requests, request)
+		if (!request->answered)
+			return request;
+	return NULL;
+}
+
+static void describe_request(const struct distmind_request_record *record,
+			     struct placement_request *request)
+{
+	*request = (struct placement_request){
+		.memory = record->memory,
+		.objective_ns = record->objective_ns,
+		.share = record->share,
+		.class = record->sched_class,
+		.count = record->count,
+		.same_box = record->flags & DISTMIND_REQUEST_FLAGS_SAME_BOX,
+	};
+	memcpy(request->kind, record->kind, sizeof(request->kind));
+}
+
+static void log_grant(const struct distmind_request_record *record,
+		      const struct placement_answer *answer)
+{
+	char gpus[DISTMIND_ACQUIRE_MAX * 11 + 1];
+	size_t len = 0;
+
+	for (uint32_t i = 0; i < record->count; i++)
+		len += (size_t)snprintf(gpus + len, sizeof(gpus) - len, "%s%u", i ? "," : "",
+					answer->gpus[i]);
+	log_info("request-granted", LOG_U("request", record->id), LOG_S("name", record->name),
+		 LOG_U("pid", record->pid), LOG_U("uid", record->uid),
+		 LOG_U("memory", record->memory), LOG_U("share", record->share),
+		 LOG_U("count", record->count), LOG_S("gpus", gpus));
+}
+
+static void refuse(struct pool *pool, const struct distmind_request_record *record, int error,
+		   const char *reason)
+{
+	int err = distmind_pool_request_refuse(pool->kernel, record->id, error, reason);
+
+	if (err && err != -ENOENT) {
+		log_error("request-not-answered", LOG_U("request", record->id),
+			  LOG_S("reason", distmind_pool_error(pool->kernel)));
+		return;
+	}
+	if (!err)
+		log_info("request-refused", LOG_U("request", record->id),
+			 LOG_S("name", record->name), LOG_U("pid", record->pid),
+			 LOG_U("uid", record->uid), LOG_U("memory", record->memory),
+			 LOG_U("share", record->share), LOG_U("count", record->count),
+			 LOG_S("reason", reason));
+}
+
+/* Marks the request, so that it is not decided again before its end is reported. */
+static void mark_answered(struct pool *pool, uint32_t id)
+{
+	struct pool_request *request = table_find(&pool->requests, id);
+
+	if (request)
+		request->answered = true;
+}
+
+/*
+ * Answers one request and takes in what came of it. A grant that fails is
+ * decided again with what the events say: the gpu went, or the request did.
+ */
+static int answer(struct turn *turn, const struct distmind_request_record *record)
+{
+	char reason[DISTMIND_REASON_LEN] = "";
+	struct pool *pool = turn->pool;
+	struct placement_request request;
+	struct placement_answer placed;
+	int err, ret;
+
+	describe_request(record, &request);
+	for (int tries = 0; tries < DECISION_TRIES; tries++) {
+		err = place(turn, &request, &placed);
+		if (err) {
+			refuse(pool, record, -err, placed.reason);
+			mark_answered(pool, record->id);
+			return update(turn);
+		}
+		err = distmind_pool_request_grant(pool->kernel, record->id, placed.gpus,
+						  record->count);
+		if (!err) {
+			log_grant(record, &placed);
+			mark_answered(pool, record->id);
+			return update(turn);
+		}
+		snprintf(reason, sizeof(reason), "gpu %u was chosen, but the kernel says: %s",
+			 placed.gpus[0], distmind_pool_error(pool->kernel));
+		ret = update(turn);
+		if (ret)
+			return ret;
+		if (!table_find(&pool->requests, record->id))
+			return 0;
+	}
+	/* ENOENT is about the gpu here, and would tell the tenant something else. */
+	refuse(pool, record, err == -ENOENT ? EAGAIN : -err, reason);
+	mark_answered(pool, record->id);
+	return update(turn);
+}
+
+/*
+ * vgpus without a gpu
+ */
+
+static struct pool_vgpu *next_unbound(const struct pool *pool, uint64_t from)
+{
+	struct pool_vgpu *vgpu;
+
+	table_each(&pool->vgpus, vgpu)
+		if (vgpu->record.id >= from && !vgpu->stuck && !vgpu->parked_on_purpose &&
+		    !pool_vgpu_bound(pool, vgpu))
+			return vgpu;
+	return NULL;
+}
+
+static int bind(struct turn *turn, struct pool_vgpu *vgpu)
+{
+	struct distmind_vgpu_record record = vgpu->record;
+	struct placement_request request = {
+		.memory = record.memory,
+		.objective_ns = record.objective_ns,
+		.share = record.share,
+		.class = record.sched_class,
+		.count = 1,
+	};
+	struct placement_answer placed;
+	int err;
+
+	memcpy(request.kind, vgpu->kind, sizeof(request.kind));
+	err = place(turn, &request, &placed);
+	if (err) {
+		if (!vgpu->waits)
+			log_warning("vgpu-waits", LOG_U("vgpu", record.id),
+				    LOG_S("name", record.name), LOG_S("reason", placed.reason));
+		vgpu->waits = true;
+		return 0;
+	}
+	record.gpu = placed.gpus[0];
+	err = distmind_pool_vgpu_set(turn->pool->kernel, &record, DISTMIND_SET_GPU);
+	if (!err) {
+		log_info("vgpu-bound", LOG_U("vgpu", record.id), LOG_S("name", record.name),
+			 LOG_U("gpu", record.gpu));
+		/* Should its event get lost, it is at least not bound twice. */
+		vgpu->record.gpu = record.gpu;
+	} else {
+		log_warning("vgpu-not-bound", LOG_U("vgpu", record.id), LOG_U("gpu", record.gpu),
+			    LOG_S("reason", distmind_pool_error(turn->pool->kernel)));
+		vgpu->stuck = true;
+	}
+	return update(turn);
+}
+
+static int take_turn(struct turn *turn)
+{
+	struct distmind_request_record record;
+	struct pool_request *request;
+	struct pool_vgpu *vgpu;
+	uint64_t from = 0;
+	int err;
+
+	/* Those who were promised something come before those who ask. */
+	while ((vgpu = next_unbound(turn->pool, from))) {
+		if (turn->changes >= TURN_CHANGES)
+			return 1;
+		from = (uint64_t)vgpu->record.id + 1;
+		err = bind(turn, vgpu);
+		if (err)
+			return err;
+	}
+	while ((request = first_waiting(turn->pool))) {
+		if (turn->changes >= TURN_CHANGES)
+			return 1;
+		record = request->record;
+		err = answer(turn, &record);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int decide(struct pool *pool, const struct config *config)
+{
+	struct turn turn = { .pool = pool, .config = config };
+	int ret;
+
+	if (pool->stale)
+		return -EAGAIN;
+	ret = take_turn(&turn);
+	forget_view(&turn);
+	return ret;
+}
+
+/*
+ * Lost gpus
+ */
+
+uint64_t decide_expiry(struct pool *pool, const struct config *config)
+{
+	uint64_t now = pool->clock_us(), next = UINT64_MAX, due;
+	struct pool_gpu *gpu;
+	int err;
+
+	if (config->lost_gpu_keep_us == CONFIG_FOREVER)
+		return UINT64_MAX;
+	table_each(&pool->gpus, gpu) {
+		if (!gpu->lost_since_us)
+			continue;
+		due = gpu->lost_since_us + config->lost_gpu_keep_us;
+		if (due <= now) {
+			err = distmind_pool_gpu_remove(pool->kernel, gpu->record.id);
+			/* Its end is taken from the event, like everybody's. */
+			due = now + REMOVE_RETRY_US;
+			gpu->lost_since_us = due - config->lost_gpu_keep_us;
+			if (err && err != -ENOENT)
+				log_warning("gpu-not-removed", LOG_U("gpu", gpu->record.id),
+					    LOG_S("reason", distmind_pool_error(pool->kernel)));
+		}
+		if (due < next)
+			next = due;
+	}
+	return next;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The pool as the kernel reports it: listed once, then kept by events, listed
+ * again when events were lost. Nothing here survives the daemon but what can
+ * be learned again, so that it may die at any moment.
+ *
+ * Why that is enough to decide on: the kernel creates the vgpus of a grant
+ * before it acknowledges it, and sends its events in that order. Whoever takes
+ * in all events after an answer and before the next decision knows of every
+ * promise made.
+ */
+#ifndef DISTMINDD_POOL_H
+#define DISTMINDD_POOL_H
+
+#include "table.h"
+
+#include <distmind.h>
+#include <stdbool.h>
+
+/* Each row begins with a record, and each record with its id. */
+
+struct pool_gpu {
+	struct distmind_gpu_record record;
+	uint64_t lost_since_us; /* 0: not lost */
+	bool seen;		/* by the listing under way */
+};
+
+struct pool_vgpu {
+	struct distmind_vgpu_record record;
+	/* Of the gpu it was last on: a tenant is not moved to another kind. */
+	char kind[DISTMIND_NAME_LEN];
+	/* By an operator, from a gpu that was well: he wants it so. */
+	bool parked_on_purpose;
+	/* The kernel would not bind it; to be tried again when something changes. */
+	bool stuck;
+	bool waits; /* for room; logged once */
+	bool seen;
+};
+
+struct pool_request {
+	struct distmind_request_record record;
+	bool answered; /* its end has not been reported yet */
+	bool seen;
+};
+
+struct pool {
+	struct distmind_pool *kernel; /* not owned */
+	struct table gpus;
+	struct table vgpus;
+	struct table requests;
+	bool stale;		   /* events were lost */
+	uint64_t (*clock_us)(void); /* monotonic */
+};
+
+void pool_init(struct pool *pool, struct distmind_pool *kernel);
+void pool_free(struct pool *pool);
+
+/*
+ * Take in the events that have arrived, list everything if some were lost.
+ * -EAGAIN: the pool changes too fast to be listed, try again in a while. After
+ * any error the pool is stale.
+ */
+int pool_update(struct pool *pool);
+
+/* Does a gpu that is well back it? */
+bool pool_vgpu_bound(const struct pool *pool, const struct pool_vgpu *vgpu);
+
+#endif
