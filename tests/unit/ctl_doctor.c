@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <ftw.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "../../userspace/distmindctl/doctor.h"
+#include "ctl_fake.h"
+
+#define SECURE_BOOT "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+
+static char root[64];
+static struct doctor doctor;
+
+/* A host that is as it should be; tests break it. */
+static void file(const char *path, const void *text, size_t len)
+{
+	char whole[512];
+	char *slash;
+	FILE *out;
+
+	snprintf(whole, sizeof(whole), "%s%s", root, path);
+	for (slash = strchr(whole + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		mkdir(whole, 0755);
+		*slash = '/';
+	}
+	out = fopen(whole, "w");
+	assert_non_null(out);
+	fwrite(text, 1, len, out);
+	fclose(out);
+}
+
+static void text_file(const char *path, const char *text)
+{
+	file(path, text, strlen(text));
+}
+
+static void mode(const char *path, mode_t bits)
+{
+	char whole[512];
+
+	snprintf(whole, sizeof(whole), "%s%s", root, path);
+	assert_int_equal(chmod(whole, bits), 0);
+}
+
+static int remove_one(const char *path, const struct stat *status, int flag, struct FTW *ftw)
+{
+	(void)status;
+	(void)flag;
+	(void)ftw;
+	return remove(path);
+}
+
+static void drop(const char *path)
+{
+	char whole[512];
+
+	snprintf(whole, sizeof(whole), "%s%s", root, path);
+	nftw(whole, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static int host_setup(void **state)
+{
+	fake_setup(state);
+	fake.gpu_count = 1;
+	strcpy(root, "/tmp/ctl_doctor.XXXXXX");
+	assert_non_null(mkdtemp(root));
+	doctor =
+		(struct doctor){ .root = root, .release = "6.1.0-37-amd64", .memlock = UINT64_MAX };
+	text_file("/sys/module/distmind/version", "0.1.0\n");
+	text_file("/dev/distmind/control", "");
+	mode("/dev/distmind/control", 0666);
+	text_file("/dev/distmind/engine", "");
+	mode("/dev/distmind/engine", 0600);
+	text_file("/sys/class/infiniband/rxe0/ports/1/state", "4: ACTIVE\n");
+	text_file("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n");
+	text_file("/sys/kernel/security/lockdown", "[none] integrity confidentiality\n");
+	text_file("/proc/meminfo", "MemTotal: 1 kB\nHugePages_Total:       8\n");
+	return 0;
+}
+
+static int host_teardown(void **state)
+{
+	(void)state;
+	drop("");
+	return 0;
+}
+
+static struct finding look(const char *name)
+{
+	const struct check *check;
+	struct finding finding = { 0 };
+
+	for (check = doctor_checks; check->name; check++) {
+		if (!strcmp(check->name, name)) {
+			check->look(&doctor, &finding);
+			/* Nothing that is wrong goes without a fix. */
+			assert_true(finding.status == DOCTOR_OK || finding.status == DOCTOR_SKIP ||
+				    *finding.fix);
+			return finding;
+		}
+	}
+	fail_msg("no check %s", name);
+	return finding;
+}
+
+static void expect(const char *name, enum doctor_status status, const char *text, const char *fix)
+{
+	struct finding finding = look(name);
+
+	if (!strstr(finding.text, text))
+		fail_msg("%s: no \"%s\" in: %s", name, text, finding.text);
+	if (!strstr(finding.fix, fix))
+		fail_msg("%s: no \"%s\" in: %s", name, fix, finding.fix);
+	assert_int_equal(finding.status, status);
+}
+
+static void a_sound_host_has_no_complaints(void **state)
+{
+	const struct check *check;
+
+	(void)state;
+	for (check = doctor_checks; check->name; check++) {
+		if (strcmp(check->name, "daemon"))
+			assert_int_equal(look(check->name).status, DOCTOR_OK);
+	}
+}
+
+static void old_kernels_fail(void **state)
+{
+	static const char *const old[] = { "5.15.0", "6.0.9-amd64", "4.19", "rubbish" };
+	static const char *const new[] = { "6.1.0", "6.12.1+bpo-amd64", "7.0", "10.2" };
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 4; i++) {
+		doctor.release = old[i];
+		expect("kernel", DOCTOR_FAIL, "older than 6.1", "install a kernel");
+		doctor.release = new[i];
+		expect("kernel", DOCTOR_OK, new[i], "");
+	}
+}
+
+static void a_module_is_loaded_or_installed_or_missing(void **state)
+{
+	(void)state;
+	expect("module", DOCTOR_OK, "version 0.1.0", "");
+	drop("/sys/module/distmind");
+	expect("module", DOCTOR_FAIL, "not installed for kernel 6.1.0-37-amd64", "make dkms");
+	text_file("/lib/modules/6.1.0-37-amd64/modules.dep", "kernel/net/foo.ko: "
+							     "kernel/net/bar.ko\nupdates/dkms/"
+							     "distmind_nv.ko:\n");
+	expect("module", DOCTOR_FAIL, "not installed", "make dkms");
+	text_file("/lib/modules/6.1.0-37-amd64/modules.dep", "kernel/net/foo.ko:\nupdates/dkms/"
+							     "distmind.ko.xz:\n");
+	expect("module", DOCTOR_FAIL, "not loaded", "modprobe distmind");
+	expect("abi", DOCTOR_SKIP, "", "");
+	expect("nodes", DOCTOR_SKIP, "", "");
+	expect("gpus", DOCTOR_SKIP, "", "");
+}
+
+static void secure_boot_wants_a_signed_module(void **state)
+{
+	(void)state;
+	file(SECURE_BOOT, "\6\0\0\0\1", 5);
+	expect("secure-boot", DOCTOR_OK, "Secure Boot is on, and the module is loaded", "");
+	drop("/sys/module/distmind");
+	expect("secure-boot", DOCTOR_WARN, "Secure Boot is on", "mokutil --import");
+	text_file("/lib/modules/6.1.0-37-amd64/modules.dep", "extra/distmind.ko:\n");
+	text_file("/lib/modules/6.1.0-37-amd64/extra/distmind.ko",
+		  "an object file of some length, without what belongs at its end");
+	expect("secure-boot", DOCTOR_FAIL, "the module has no signature", "make dkms");
+	text_file("/lib/modules/6.1.0-37-amd64/extra/distmind.ko",
+		  "an object file~Module signature appended~\n");
+	expect("secure-boot", DOCTOR_WARN, "signed with an enrolled key", "mokutil --import");
+	file(SECURE_BOOT, "\6\0\0\0\0", 5);
+	expect("secure-boot", DOCTOR_OK, "off", "");
+	text_file("/sys/kernel/security/lockdown", "none [integrity] confidentiality\n");
+	expect("secure-boot", DOCTOR_WARN, "locked down", "mokutil --import");
+}
+
+static void nodes_have_their_modes(void **state)
+{
+	(void)state;
+	mode("/dev/distmind/engine", 0666);
+	expect("nodes", DOCTOR_WARN, "engine has mode 0666 instead of 0600", "chmod 0600");
+	mode("/dev/distmind/engine", 0600);
+	mode("/dev/distmind/control", 0600);
+	expect("nodes", DOCTOR_WARN, "control has mode 0600 instead of 0666", "chmod 0666");
+	drop("/dev/distmind/control");
+	expect("nodes", DOCTOR_FAIL, "/dev/distmind/control: No such file", "devtmpfs");
+}
+
+static void the_daemon_holds_its_lock(void **state)
+{
+	char path[128];
+	int fd;
+
+	(void)state;
+	expect("daemon", DOCTOR_FAIL, "not running", "systemctl start distmindd");
+	text_file("/run/distmind/distmindd.lock", "");
+	expect("daemon", DOCTOR_FAIL, "not running", "systemctl start distmindd");
+	snprintf(path, sizeof(path), "%s/run/distmind/distmindd.lock", root);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_int_equal(flock(fd, LOCK_EX), 0);
+	expect("daemon", DOCTOR_OK, "running", "");
+	close(fd);
+	expect("daemon", DOCTOR_FAIL, "not running", "systemctl start distmindd");
+}
+
+static void versions_of_the_interface_are_compared(void **state)
+{
+	(void)state;
+	fake.query.version = DISTMIND_ABI_VERSION + 1;
+	expect("abi", DOCTOR_WARN, "each can do what both know", "make install");
+	fake.query.version = DISTMIND_ABI_VERSION - 1;
+	expect("abi", DOCTOR_WARN, "each can do what both know", "make dkms");
+	fake.open_error = -EACCES;
+	expect("abi", DOCTOR_FAIL, "does not answer: Permission denied", "nodes");
+}
+
+static void lost_and_draining_gpus_are_told(void **state)
+{
+	(void)state;
+	fake.gpu_count = 2;
+	expect("gpus", DOCTOR_FAIL, "1 of 2 lost, such as gpu 1 (cpu1)", "gpu remove 1");
+	fake.gpus[1].state = DISTMIND_GPU_STATE_DRAINING;
+	expect("gpus", DOCTOR_WARN, "1 of 2 draining", "gpu undrain 1");
+	fake.gpu_count = 0;
+	expect("gpus", DOCTOR_WARN, "none", "distmind-engine-cpu --memory 1G");
+}
+
+static void rdma_ports_must_be_active(void **state)
+{
+	(void)state;
+	expect("rdma", DOCTOR_OK, "1 device active", "");
+	text_file("/sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
+	expect("rdma", DOCTOR_WARN, "1 of 2 devices active, mlx5_0 is not", "rdma link");
+	drop("/sys/class/infiniband/rxe0");
+	expect("rdma", DOCTOR_WARN, "no port of mlx5_0 is active", "rdma link");
+	drop("/sys/class/infiniband");
+	expect("rdma", DOCTOR_WARN, "no RDMA device", "rdma link add");
+}
+
+static void a_memlock_limit_is_told(void **state)
+{
+	(void)state;
+	doctor.memlock = 8 << 20;
+	expect("memlock", DOCTOR_WARN, "limit 8M", "LimitMEMLOCK=infinity");
+	doctor.may_lock = true;
+	expect("memlock", DOCTOR_OK, "limit 8M", "");
+}
+
+static void memory_wants_its_controller(void **state)
+{
+	(void)state;
+	text_file("/sys/fs/cgroup/cgroup.controllers", "cpu hugetlb_memory\n");
+	expect("cgroup", DOCTOR_WARN, "without the memory controller", "cgroup_enable=memory");
+	drop("/sys/fs/cgroup");
+	expect("cgroup", DOCTOR_WARN, "no cgroup v2", "unified_cgroup_hierarchy");
+}
+
+static void the_report_is_json_too(void **state)
+{
+	struct outcome outcome = ctl("-j doctor");
+	json_t *document = json_loads(outcome.out, JSON_REJECT_DUPLICATES, NULL);
+	json_t *row;
+	size_t index;
+	bool failed = false;
+
+	(void)state;
+	assert_non_null(document);
+	json_array_foreach (json_object_get(document, "checks"), index, row) {
+		assert_string_equal(json_string_value(json_object_get(row, "check")),
+				    doctor_checks[index].name);
+		assert_non_null(json_object_get(row, "finding"));
+		assert_non_null(json_object_get(row, "fix"));
+		failed |= !strcmp(json_string_value(json_object_get(row, "status")), "fail");
+	}
+	assert_null(doctor_checks[index].name);
+	assert_int_equal(outcome.status, failed ? CTL_FAILED : CTL_OK);
+	json_decref(document);
+	outcome_free(&outcome);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_sound_host_has_no_complaints, host_setup,
+						host_teardown),
+		cmocka_unit_test_setup_teardown(old_kernels_fail, host_setup, host_teardown),
+		cmocka_unit_test_setup_teardown(a_module_is_loaded_or_installed_or_missing,
+						host_setup, host_teardown),
+		cmocka_unit_test_setup_teardown(secure_boot_wants_a_signed_module, host_setup,
+						host_teardown),
+		cmocka_unit_test_setup_teardown(nodes_have_their_modes, host_setup, host_teardown),
+		cmocka_unit_test_setup_teardown(the_daemon_holds_its_lock, host_setup,
+						host_teardown),
+		cmocka_unit_test_setup_teardown(versions_of_the_interface_are_compared, host_setup,
+						host_teardown),
+		cmocka_unit_test_setup_teardown(lost_and_draining_gpus_are_told, host_setup,
+						host_teardown),
+		cmocka_unit_test_setup_teardown(rdma_ports_must_be_active, host_setup,
+						host_teardown),
+		cmocka_unit_test_setup_teardown(a_memlock_limit_is_told, host_setup, host_teardown),
+		cmocka_unit_test_setup_teardown(memory_wants_its_controller, host_setup,
+						host_teardown),
+		cmocka_unit_test_setup_teardown(the_report_is_json_too, host_setup, host_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

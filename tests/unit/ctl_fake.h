@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A pool without a kernel, for tests of distmindctl: these functions stand in
+ * for libdistmind's at link time. Included by the one file of a test program.
+ */
+#ifndef TESTS_UNIT_CTL_FAKE_H
+#define TESTS_UNIT_CTL_FAKE_H
+
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../userspace/distmindctl/ctl.h"
+
+struct distmind_pool {
+	int unused;
+};
+
+struct distmind_vgpu {
+	int fd;
+};
+
+static struct {
+	struct distmind_gpu_record gpus[4];
+	unsigned int gpu_count;
+	struct distmind_vgpu_record vgpus[4];
+	unsigned int vgpu_count;
+	struct distmind_buffer_record buffers[4];
+	unsigned int buffer_count;
+	struct distmind_request_record requests[4];
+	unsigned int request_count;
+	struct distmind_query query;
+
+	int open_error;
+	int change_error;	/* of every call that changes something */
+	const char *error_text;
+	const char *reason;	/* of a refused acquire */
+	int acquire_error;
+
+	unsigned int changes;	/* calls that would have changed the pool */
+	struct distmind_vgpu_record set;
+	uint32_t set_fields;
+	struct distmind_request asked;
+	unsigned int dispatched;
+} fake;
+
+int distmind_query(struct distmind_query *query)
+{
+	*query = fake.query;
+	return fake.open_error;
+}
+
+int distmind_pool_open(struct distmind_pool **pool)
+{
+	static struct distmind_pool the_pool;
+
+	*pool = &the_pool;
+	return fake.open_error;
+}
+
+void distmind_pool_close(struct distmind_pool *pool)
+{
+	(void)pool;
+}
+
+const char *distmind_pool_error(const struct distmind_pool *pool)
+{
+	(void)pool;
+	return fake.error_text ? fake.error_text : "";
+}
+
+#define FAKE_LIST(noun)                                                                    \
+	int distmind_pool_##noun##s(struct distmind_pool *pool,                            \
+				    int (*each)(const struct distmind_##noun##_record *,   \
+						void *),                                   \
+				    void *arg)                                             \
+	{                                                                                  \
+		unsigned int i;                                                            \
+		int ret = 0;                                                               \
+                                                                                           \
+		(void)pool;                                                                \
+		for (i = 0; i < fake.noun##_count && !ret; i++)                            \
+			ret = each(&fake.noun##s[i], arg);                                 \
+		return ret;                                                                \
+	}
+
+FAKE_LIST(gpu)
+FAKE_LIST(vgpu)
+FAKE_LIST(buffer)
+FAKE_LIST(request)
+
+int distmind_pool_gpu(struct distmind_pool *pool, uint32_t id, struct distmind_gpu_record *gpu)
+{
+	unsigned int i;
+
+	(void)pool;
+	for (i = 0; i < fake.gpu_count; i++) {
+		if (fake.gpus[i].id != id)
+			continue;
+		*gpu = fake.gpus[i];
+		return 0;
+	}
+	return -ENOENT;
+}
+
+int distmind_pool_vgpu(struct distmind_pool *pool, uint32_t id, struct distmind_vgpu_record *vgpu)
+{
+	unsigned int i;
+
+	(void)pool;
+	for (i = 0; i < fake.vgpu_count; i++) {
+		if (fake.vgpus[i].id != id)
+			continue;
+		*vgpu = fake.vgpus[i];
+		return 0;
+	}
+	return -ENOENT;
+}
+
+int distmind_pool_gpu_drain(struct distmind_pool *pool, uint32_t id, bool drain)
+{
+	(void)pool;
+	fake.changes++;
+	fake.gpus[id].state = drain ? DISTMIND_GPU_STATE_DRAINING : DISTMIND_GPU_STATE_READY;
+	return fake.change_error;
+}
+
+int distmind_pool_gpu_remove(struct distmind_pool *pool, uint32_t id)
+{
+	(void)pool;
+	(void)id;
+	fake.changes++;
+	return fake.change_error;
+}
+
+int distmind_pool_vgpu_create(struct distmind_pool *pool, struct distmind_vgpu_record *record)
+{
+	(void)pool;
+	fake.changes++;
+	record->id = 7;
+	fake.set = *record;
+	return fake.change_error;
+}
+
+int distmind_pool_vgpu_set(struct distmind_pool *pool, const struct distmind_vgpu_record *record,
+			   uint32_t fields)
+{
+	(void)pool;
+	fake.changes++;
+	fake.set = *record;
+	fake.set_fields = fields;
+	return fake.change_error;
+}
+
+int distmind_pool_vgpu_delete(struct distmind_pool *pool, uint32_t id)
+{
+	(void)pool;
+	(void)id;
+	fake.changes++;
+	return fake.change_error;
+}
+
+int distmind_pool_subscribe(struct distmind_pool *pool)
+{
+	(void)pool;
+	return fake.change_error;
+}
+
+int distmind_pool_event_fd(const struct distmind_pool *pool)
+{
+	static int fd = -1;
+
+	(void)pool;
+	/* Always readable. */
+	if (fd < 0)
+		fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	return fd;
+}
+
+int distmind_pool_dispatch(struct distmind_pool *pool,
+			   void (*each)(const struct distmind_event *event, void *arg), void *arg)
+{
+	struct distmind_event event = { .type = fake.dispatched };
+
+	(void)pool;
+	if (fake.dispatched++ > DISTMIND_EVENT_OVERRUN)
+		return -ENOBUFS;
+	if (event.type <= DISTMIND_EVENT_GPU_DEL)
+		event.gpu = fake.gpus[0];
+	else if (event.type <= DISTMIND_EVENT_VGPU_DEL)
+		event.vgpu = fake.vgpus[0];
+	else
+		event.request = fake.requests[0];
+	each(&event, arg);
+	return 1;
+}
+
+int distmind_acquire(const struct distmind_request *request, struct distmind_vgpu **vgpus,
+		     char *reason)
+{
+	unsigned int i;
+
+	fake.changes++;
+	fake.asked = *request;
+	if (fake.acquire_error) {
+		strcpy(reason, fake.reason ? fake.reason : "");
+		return fake.acquire_error;
+	}
+	for (i = 0; i < request->count; i++) {
+		vgpus[i] = calloc(1, sizeof(*vgpus[i]));
+		vgpus[i]->fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	}
+	return 0;
+}
+
+void distmind_vgpu_close(struct distmind_vgpu *vgpu)
+{
+	close(vgpu->fd);
+	free(vgpu);
+}
+
+int distmind_vgpu_fd(const struct distmind_vgpu *vgpu)
+{
+	return vgpu->fd;
+}
+
+int distmind_vgpu_info(struct distmind_vgpu *vgpu, struct distmind_vgpu_info *info)
+{
+	(void)vgpu;
+	*info = (struct distmind_vgpu_info){ .id = 3 };
+	return 0;
+}
+
+/*
+ * Two gpus, of which the second is lost, and two vgpus, of which the second is
+ * parked.
+ */
+static inline int fake_setup(void **state)
+{
+	(void)state;
+	memset(&fake, 0, sizeof(fake));
+	fake.query.version = DISTMIND_ABI_VERSION;
+	fake.gpus[0] = (struct distmind_gpu_record){ .id = 0, .name = "cpu0", .kind = "cpu",
+		.state = DISTMIND_GPU_STATE_READY, .numa_node = DISTMIND_NUMA_ANY,
+		.memory = 1ULL << 30, .memory_used = 64 << 20, .vgpus = 1, .engine_pid = 311 };
+	fake.gpus[1] = (struct distmind_gpu_record){ .id = 1, .name = "cpu1", .kind = "cpu",
+		.state = DISTMIND_GPU_STATE_LOST, .box = 1, .memory = 2ULL << 30,
+		.engine_pid = 312 };
+	fake.gpu_count = 2;
+	fake.vgpus[0] = (struct distmind_vgpu_record){ .id = 3, .name = "train", .gpu = 0,
+		.state = DISTMIND_VGPU_STATE_BOUND, .uid = 0, .pid = 400, .memory = 512 << 20,
+		.memory_used = 64 << 20, .share = 125, .sched_class = DISTMIND_CLASS_LATENCY,
+		.objective_ns = 10000000, .clients = 1, .buffers = 1 };
+	fake.vgpus[1] = (struct distmind_vgpu_record){ .id = 4, .gpu = DISTMIND_GPU_NONE,
+		.state = DISTMIND_VGPU_STATE_PARKED, .lease = DISTMIND_VGPU_LEASE_ADMIN,
+		.uid = 4242424, .memory = 4096, .share = 1000,
+		.sched_class = DISTMIND_CLASS_STANDARD };
+	fake.vgpu_count = 2;
+	fake.buffers[0] = (struct distmind_buffer_record){ .id = 9, .vgpu = 3, .size = 64 << 20,
+		.offset = 4096, .kind = DISTMIND_BUFFER_WEIGHTS, .pins = 2 };
+	fake.buffer_count = 1;
+	fake.requests[0] = (struct distmind_request_record){ .id = 5, .name = "batch", .pid = 500,
+		.memory = 1 << 20, .share = 500, .sched_class = DISTMIND_CLASS_BEST_EFFORT, .count = 2,
+		.flags = DISTMIND_REQUEST_FLAGS_SAME_BOX, .remaining_ms = 1500 };
+	fake.request_count = 1;
+	return 0;
+}
+
+/* What a run of the tool left behind. */
+struct outcome {
+	int status;
+	char *out;
+	char *err;
+};
+
+static inline void outcome_free(struct outcome *outcome)
+{
+	free(outcome->out);
+	free(outcome->err);
+	*outcome = (struct outcome){ 0 };
+}
+
+/* The tool with the words of a line, as root, and without a terminal. */
+static inline struct outcome ctl_as(bool admin, const char *line)
+{
+	size_t out_len, err_len;
+	struct outcome outcome;
+	struct ctl ctl = { .admin = admin };
+	char *copy = strdup(line);
+	char *words[32] = { "distmindctl" };
+	char *word, *state;
+	int count = 1;
+
+	for (word = strtok_r(copy, " ", &state); word; word = strtok_r(NULL, " ", &state))
+		words[count++] = word;
+	ctl.out = open_memstream(&outcome.out, &out_len);
+	ctl.err = open_memstream(&outcome.err, &err_len);
+	outcome.status = ctl_main(&ctl, count, words);
+	ctl_close(&ctl);
+	fclose(ctl.out);
+	fclose(ctl.err);
+	free(copy);
+	return outcome;
+}
+
+static inline struct outcome ctl(const char *line)
+{
+	return ctl_as(true, line);
+}
+
+#endif /* TESTS_UNIT_CTL_FAKE_H */

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Completion of distmindctl for bash.
+
+# The values of a key ("id", "name") in the lists that distmindctl prints.
+_distmindctl_values()
+{
+	local noun=$1 key=$2
+
+	distmindctl -j "$noun" list 2>/dev/null |
+		sed -n "s/.*[{ ]\"$key\": \"\\{0,1\\}\\([A-Za-z0-9._-]\\{1,\\}\\).*/\\1/p"
+}
+
+# The words before the one that is completed, without options and their values:
+# the noun, the verb and the arguments. Sets "words", and "end" when a "--" or
+# the command of "run" came by.
+_distmindctl_words()
+{
+	local i word skip=
+
+	words=()
+	end=
+	for ((i = 1; i < COMP_CWORD; i++)); do
+		word=${COMP_WORDS[i]}
+		if [[ $skip ]]; then
+			skip=
+			continue
+		fi
+		case $word in
+		--)
+			end=$((i + 1))
+			return
+			;;
+		--memory | --share | --class | --objective | --gpu | --name | --uid | --gid | \
+			--kind | --count | --timeout)
+			skip=1
+			;;
+		-*) ;;
+		*)
+			words+=("$word")
+			if [[ ${words[0]} == run && ${#words[@]} -eq 2 ]]; then
+				end=$i
+				return
+			fi
+			;;
+		esac
+	done
+}
+
+_distmindctl()
+{
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
+	local nouns="gpu vgpu buffer request monitor run doctor completion help version"
+	local options="--json --dry-run --help"
+	local terms="--memory --share --class --objective"
+	local choices="" words end
+
+	COMPREPLY=()
+	_distmindctl_words
+	if [[ $end ]]; then
+		# A command of its own; bash-completion knows how where it is there.
+		if declare -F _command_offset >/dev/null; then
+			_command_offset "$end"
+		elif ((COMP_CWORD == end)); then
+			mapfile -t COMPREPLY < <(compgen -c -- "$cur")
+		else
+			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		fi
+		return
+	fi
+
+	case $prev in
+	--class) choices="best-effort standard latency" ;;
+	--memory) choices="256M 512M 1G 4G" ;;
+	--share) choices="10 25 50 100" ;;
+	--objective) choices="1ms 10ms 100ms" ;;
+	--timeout) choices="10s 30s 1min" ;;
+	--gpu) choices="none $(_distmindctl_values gpu id) $(_distmindctl_values gpu name)" ;;
+	--kind) choices=$(_distmindctl_values gpu kind) ;;
+	--uid) choices=$(compgen -u) ;;
+	--gid) choices=$(compgen -g) ;;
+	--name | --count) return ;;
+	*)
+		case "${words[*]}" in
+		"") choices="$nouns $options --version" ;;
+		gpu) choices="list show drain undrain remove $options" ;;
+		vgpu) choices="list show create set delete $options" ;;
+		buffer | request) choices="list $options" ;;
+		run) choices="$terms --kind --count --same-box --timeout --name $options --" ;;
+		help) choices=$nouns ;;
+		"gpu show" | "gpu drain" | "gpu undrain" | "gpu remove")
+			choices="$(_distmindctl_values gpu id) $(_distmindctl_values gpu name) $options"
+			;;
+		"vgpu show" | "vgpu delete") choices="$(_distmindctl_values vgpu id) $options" ;;
+		"vgpu set") choices="$(_distmindctl_values vgpu id) $terms --gpu $options" ;;
+		"vgpu set "*) choices="$terms --gpu $options" ;;
+		"vgpu create") choices="$terms --gpu --name --uid --gid $options" ;;
+		*) choices=$options ;;
+		esac
+		;;
+	esac
+	# An option only when one was begun, or there is nothing else to offer.
+	if [[ $cur != -* && $choices == *[!-\ ]* ]]; then
+		local word offered=
+		for word in $choices; do
+			[[ $word == -* ]] || offered+="$word "
+		done
+		[[ $offered ]] && choices=$offered
+	fi
+	mapfile -t COMPREPLY < <(compgen -W "$choices" -- "$cur")
+}
+
+complete -F _distmindctl distmindctl

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Checks of DistMind's own parts. */
+#include <distmind.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "doctor.h"
+
+#define DAEMON_LOCK "/run/distmind/distmindd.lock"
+#define NODE_DIR    "/dev/distmind"
+
+#define SKIP_FOR_MODULE "cannot be told while the module is not loaded"
+
+/* As "updates/dkms/distmind.ko.xz: ..." of modules.dep names it. */
+bool doctor_module_file(const struct doctor *doctor, char *path, size_t len)
+{
+	size_t room = 0;
+	bool found = false;
+	char *line = NULL;
+	char *name;
+	FILE *file;
+
+	doctor_path(doctor, path, len, "/lib/modules/%s/modules.dep", doctor->release);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	while (!found && getline(&line, &room, file) >= 0) {
+		line[strcspn(line, ":")] = '\0';
+		name = strrchr(line, '/');
+		name = name ? name + 1 : line;
+		found = !strncmp(name, "distmind.ko", strlen("distmind.ko"));
+	}
+	if (found)
+		doctor_path(doctor, path, len, "/lib/modules/%s/%s", doctor->release, line);
+	free(line);
+	fclose(file);
+	return found;
+}
+
+void doctor_check_module(const struct doctor *doctor, struct finding *finding)
+{
+	char path[512], text[64] = "";
+
+	if (doctor_module_loaded(doctor)) {
+		doctor_path(doctor, path, sizeof(path), "/sys/module/distmind/version");
+		if (doctor_read(path, text, sizeof(text)) > 0)
+			text[strcspn(text, "\n")] = '\0';
+		doctor_find(finding, DOCTOR_OK, NULL, "loaded%s%s", *text ? ", version " : "",
+			    text);
+	} else if (doctor_module_file(doctor, path, sizeof(path))) {
+		doctor_find(finding, DOCTOR_FAIL, "modprobe distmind",
+			    "installed for this kernel, but not loaded");
+	} else {
+		doctor_find(finding, DOCTOR_FAIL,
+			    "make dkms (in DistMind's source), then: modprobe distmind",
+			    "not installed for kernel %s", doctor->release);
+	}
+}
+
+void doctor_check_abi(const struct doctor *doctor, struct finding *finding)
+{
+	struct distmind_query query;
+	int ret;
+
+	if (!doctor_module_loaded(doctor)) {
+		doctor_find(finding, DOCTOR_SKIP, NULL, SKIP_FOR_MODULE);
+		return;
+	}
+	ret = distmind_query(&query);
+	if (ret)
+		doctor_find(finding, DOCTOR_FAIL,
+			    "see the check of the nodes, and the kernel log: dmesg",
+			    "the module does not answer: %s", strerror(-ret));
+	else if (query.version == DISTMIND_ABI_VERSION)
+		doctor_find(finding, DOCTOR_OK, NULL, "version %u on both sides", query.version);
+	else
+		doctor_find(
+			finding, DOCTOR_WARN,
+			query.version < DISTMIND_ABI_VERSION ?
+				"rebuild and reload the module: make dkms, then rmmod and modprobe "
+				"distmind" :
+				"install the userspace of the module's version: make install",
+			"module has version %u, this tool %d: each can do what both know",
+			query.version, DISTMIND_ABI_VERSION);
+}
+
+void doctor_check_nodes(const struct doctor *doctor, struct finding *finding)
+{
+	static const struct {
+		const char *name;
+		mode_t mode;
+		const char *fix;
+	} nodes[] = {
+		{ "control", 0666, "chmod 0666 " NODE_DIR "/control, and check the udev rules" },
+		{ "engine", 0600, "chmod 0600 " NODE_DIR "/engine, and check the udev rules" },
+	};
+	struct stat status;
+	char path[256];
+	size_t i;
+
+	if (!doctor_module_loaded(doctor)) {
+		doctor_find(finding, DOCTOR_SKIP, NULL, SKIP_FOR_MODULE);
+		return;
+	}
+	for (i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+		doctor_path(doctor, path, sizeof(path), NODE_DIR "/%s", nodes[i].name);
+		if (stat(path, &status)) {
+			doctor_find(
+				finding, DOCTOR_FAIL,
+				"mount devtmpfs on /dev; in a container, pass the device through",
+				NODE_DIR "/%s: %s", nodes[i].name, strerror(errno));
+			return;
+		}
+		/* More than intended is a hole, less a tenant without access. */
+		if ((status.st_mode & 0777) != nodes[i].mode) {
+			doctor_find(finding, DOCTOR_WARN, nodes[i].fix,
+				    NODE_DIR "/%s has mode %04o instead of %04o", nodes[i].name,
+				    (unsigned int)status.st_mode & 0777,
+				    (unsigned int)nodes[i].mode);
+			return;
+		}
+	}
+	doctor_find(finding, DOCTOR_OK, NULL, NODE_DIR "/control and engine, as they should be");
+}
+
+void doctor_check_daemon(const struct doctor *doctor, struct finding *finding)
+{
+	char path[256];
+	int ret;
+	int fd;
+
+	doctor_path(doctor, path, sizeof(path), DAEMON_LOCK);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 && errno != ENOENT) {
+		doctor_find(finding, DOCTOR_SKIP, "run the doctor as root", DAEMON_LOCK ": %s",
+			    strerror(errno));
+		return;
+	}
+	/* The daemon holds its lock exclusively as long as it lives. */
+	ret = fd < 0 ? 0 : flock(fd, LOCK_SH | LOCK_NB);
+	if (ret && errno == EWOULDBLOCK)
+		doctor_find(finding, DOCTOR_OK, NULL, "running");
+	else if (ret)
+		doctor_find(finding, DOCTOR_SKIP, NULL, "its lock cannot be tested: %s",
+			    strerror(errno));
+	else
+		doctor_find(finding, DOCTOR_FAIL, "systemctl start distmindd",
+			    "not running: requests for vgpus go unanswered");
+	if (fd >= 0)
+		close(fd);
+}
+
+struct gpus {
+	unsigned int all;
+	unsigned int lost;
+	unsigned int draining;
+	struct distmind_gpu_record last_lost;
+	struct distmind_gpu_record last_draining;
+};
+
+static int count_gpu(const struct distmind_gpu_record *gpu, void *arg)
+{
+	struct gpus *gpus = arg;
+
+	gpus->all++;
+	if (gpu->state == DISTMIND_GPU_STATE_LOST) {
+		gpus->lost++;
+		gpus->last_lost = *gpu;
+	} else if (gpu->state == DISTMIND_GPU_STATE_DRAINING) {
+		gpus->draining++;
+		gpus->last_draining = *gpu;
+	}
+	return 0;
+}
+
+static void judge_gpus(const struct gpus *gpus, struct finding *finding)
+{
+	char fix[128];
+
+	if (!gpus->all) {
+		doctor_find(finding, DOCTOR_WARN, "distmind-engine-cpu --memory 1G",
+			    "none in the pool");
+	} else if (gpus->lost) {
+		snprintf(fix, sizeof(fix), "restart its engine, or: distmindctl gpu remove %u",
+			 gpus->last_lost.id);
+		doctor_find(finding, DOCTOR_FAIL, fix, "%u of %u lost, such as gpu %u (%s)",
+			    gpus->lost, gpus->all, gpus->last_lost.id, gpus->last_lost.name);
+	} else if (gpus->draining) {
+		snprintf(fix, sizeof(fix), "distmindctl gpu undrain %u", gpus->last_draining.id);
+		doctor_find(finding, DOCTOR_WARN, fix, "%u of %u draining, such as gpu %u (%s)",
+			    gpus->draining, gpus->all, gpus->last_draining.id,
+			    gpus->last_draining.name);
+	} else {
+		doctor_find(finding, DOCTOR_OK, NULL, "%u ready", gpus->all);
+	}
+}
+
+void doctor_check_gpus(const struct doctor *doctor, struct finding *finding)
+{
+	struct gpus gpus = { 0 };
+	struct distmind_pool *pool;
+	int ret;
+
+	if (!doctor_module_loaded(doctor)) {
+		doctor_find(finding, DOCTOR_SKIP, NULL, SKIP_FOR_MODULE);
+		return;
+	}
+	ret = distmind_pool_open(&pool);
+	if (!ret) {
+		ret = distmind_pool_gpus(pool, count_gpu, &gpus);
+		distmind_pool_close(pool);
+	}
+	if (ret)
+		doctor_find(finding, DOCTOR_FAIL, "see the kernel log: dmesg",
+			    "cannot list them: %s", strerror(-ret));
+	else
+		judge_gpus(&gpus, finding);
+}

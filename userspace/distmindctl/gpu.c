@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <string.h>
+
+#include "noun.h"
+#include "parse.h"
+
+static enum print_colour colour(uint32_t state)
+{
+	switch (state) {
+	case DISTMIND_GPU_STATE_READY:
+		return PRINT_COLOUR_GOOD;
+	case DISTMIND_GPU_STATE_DRAINING:
+		return PRINT_COLOUR_WARN;
+	default:
+		return PRINT_COLOUR_BAD;
+	}
+}
+
+void gpu_print(struct print *print, const struct distmind_gpu_record *gpu)
+{
+	print_number(print, "id", "ID", gpu->id);
+	print_text(print, "name", "NAME", gpu->name);
+	print_text(print, "kind", "KIND", gpu->kind);
+	print_state(print, "state", "STATE", distmind_gpu_state_name(gpu->state),
+		    colour(gpu->state));
+	print_number(print, "box", "BOX", gpu->box);
+	if (gpu->numa_node == DISTMIND_NUMA_ANY)
+		print_none(print, "numa_node", "NUMA");
+	else
+		print_number(print, "numa_node", "NUMA", gpu->numa_node);
+	print_size(print, "memory", "MEMORY", gpu->memory);
+	print_size(print, "memory_used", "USED", gpu->memory_used);
+	print_number(print, "vgpus", "VGPUS", gpu->vgpus);
+	print_number(print, "engine_pid", "ENGINE", gpu->engine_pid);
+}
+
+static int print_row(const struct distmind_gpu_record *gpu, void *arg)
+{
+	struct print *print = arg;
+
+	print_row_open(print);
+	gpu_print(print, gpu);
+	print_row_close(print);
+	return 0;
+}
+
+static int gpu_list(struct ctl *ctl, int argc, char **argv)
+{
+	struct print print;
+	int ret;
+
+	if (!ctl_arguments(ctl, argc, argv, 0))
+		return ctl->status;
+	if (!ctl_pool(ctl))
+		return CTL_FAILED;
+	ctl_print_open(ctl, &print);
+	print_list_open(&print, "gpus", PRINT_TABLE);
+	ret = distmind_pool_gpus(ctl->pool, print_row, &print);
+	if (!print_list_close(&print) && !ret)
+		ctl_hint(ctl, GPU_HINT);
+	if (ret) {
+		print_close(&print);
+		return ctl_fail_pool(ctl, ret, "cannot list the gpus");
+	}
+	return ctl_print_close(ctl, &print);
+}
+
+struct by_name {
+	const char *name;
+	struct distmind_gpu_record *gpu;
+	bool found;
+};
+
+static int match_name(const struct distmind_gpu_record *gpu, void *arg)
+{
+	struct by_name *search = arg;
+
+	if (strcmp(gpu->name, search->name))
+		return 0;
+	*search->gpu = *gpu;
+	search->found = true;
+	return 0;
+}
+
+int gpu_find(struct ctl *ctl, const char *word, struct distmind_gpu_record *gpu)
+{
+	struct by_name search = { .name = word, .gpu = gpu };
+	uint32_t id;
+	int ret;
+
+	if (!ctl_pool(ctl))
+		return CTL_FAILED;
+	if (!number_parse(word, 0, UINT32_MAX - 1, &id)) {
+		ret = distmind_pool_gpu(ctl->pool, id, gpu);
+		search.found = !ret;
+		if (ret == -ENOENT || ret == -ENODEV)
+			ret = 0;
+	} else {
+		ret = distmind_pool_gpus(ctl->pool, match_name, &search);
+	}
+	if (ret)
+		return ctl_fail_pool(ctl, ret, "cannot look up gpu %s", word);
+	if (!search.found)
+		return ctl_fail(ctl, "there is no gpu %s; see: distmindctl gpu list", word);
+	return CTL_OK;
+}
+
+int gpu_accepts(struct ctl *ctl, const struct distmind_gpu_record *gpu, const char *what)
+{
+	switch (gpu->state) {
+	case DISTMIND_GPU_STATE_LOST:
+		return ctl_fail(ctl,
+				"%s: gpu %u (%s) is lost; restart its engine or choose another",
+				what, gpu->id, gpu->name);
+	case DISTMIND_GPU_STATE_DRAINING:
+		return ctl_fail(ctl, "%s: gpu %u (%s) is draining; run: distmindctl gpu undrain %u",
+				what, gpu->id, gpu->name, gpu->id);
+	}
+	return CTL_OK;
+}
+
+static int gpu_show(struct ctl *ctl, int argc, char **argv)
+{
+	struct distmind_gpu_record gpu;
+	struct print print;
+	int ret;
+
+	argv = ctl_arguments(ctl, argc, argv, 1);
+	if (!argv)
+		return ctl->status;
+	ret = gpu_find(ctl, argv[0], &gpu);
+	if (ret)
+		return ret;
+	ctl_print_open(ctl, &print);
+	print_list_open(&print, "gpus", PRINT_RECORD);
+	print_row(&gpu, &print);
+	print_list_close(&print);
+	return ctl_print_close(ctl, &print);
+}
+
+static int set_drain(struct ctl *ctl, int argc, char **argv, bool drain)
+{
+	const char *verb = drain ? "drain" : "undrain";
+	struct distmind_gpu_record gpu;
+	int ret;
+
+	argv = ctl_arguments(ctl, argc, argv, 1);
+	if (!argv)
+		return ctl->status;
+	ret = gpu_find(ctl, argv[0], &gpu);
+	if (ret)
+		return ret;
+	if (gpu.state == DISTMIND_GPU_STATE_LOST)
+		return ctl_fail(ctl,
+				"cannot %s gpu %u (%s): it is lost; restart its engine, or run: "
+				"distmindctl gpu remove %u",
+				verb, gpu.id, gpu.name, gpu.id);
+	ret = ctl_need_admin(ctl, "cannot %s gpu %u (%s)", verb, gpu.id, gpu.name);
+	if (ret)
+		return ret;
+	if (ctl->dry_run) {
+		if ((gpu.state == DISTMIND_GPU_STATE_DRAINING) == drain)
+			return ctl_would(ctl, verb, "gpu", gpu.id,
+					 "change nothing: gpu %u (%s) is %s already", gpu.id,
+					 gpu.name, distmind_gpu_state_name(gpu.state));
+		if (!drain)
+			return ctl_would(ctl, verb, "gpu", gpu.id, "take gpu %u (%s) back into use",
+					 gpu.id, gpu.name);
+		return ctl_would(ctl, verb, "gpu", gpu.id,
+				 "drain gpu %u (%s); %u vgpu%s on it would go on", gpu.id, gpu.name,
+				 gpu.vgpus, gpu.vgpus == 1 ? "" : "s");
+	}
+	ret = distmind_pool_gpu_drain(ctl->pool, gpu.id, drain);
+	if (ret)
+		return ctl_fail_pool(ctl, ret, "cannot %s gpu %u (%s)", verb, gpu.id, gpu.name);
+	return CTL_OK;
+}
+
+static int gpu_drain(struct ctl *ctl, int argc, char **argv)
+{
+	return set_drain(ctl, argc, argv, true);
+}
+
+static int gpu_undrain(struct ctl *ctl, int argc, char **argv)
+{
+	return set_drain(ctl, argc, argv, false);
+}
+
+static int gpu_remove(struct ctl *ctl, int argc, char **argv)
+{
+	struct distmind_gpu_record gpu;
+	int ret;
+
+	argv = ctl_arguments(ctl, argc, argv, 1);
+	if (!argv)
+		return ctl->status;
+	ret = gpu_find(ctl, argv[0], &gpu);
+	if (ret)
+		return ret;
+	if (gpu.state != DISTMIND_GPU_STATE_LOST && gpu.vgpus)
+		return ctl_fail(ctl,
+				"cannot remove gpu %u (%s): %u vgpu%s bound to it; drain it and "
+				"move or delete its vgpus first: distmindctl vgpu list",
+				gpu.id, gpu.name, gpu.vgpus, gpu.vgpus == 1 ? " is" : "s are");
+	ret = ctl_need_admin(ctl, "cannot remove gpu %u (%s)", gpu.id, gpu.name);
+	if (ret)
+		return ret;
+	if (ctl->dry_run)
+		return ctl_would(ctl, "remove", "gpu", gpu.id,
+				 "remove gpu %u (%s), which is %s, and park %u vgpu%s", gpu.id,
+				 gpu.name, distmind_gpu_state_name(gpu.state), gpu.vgpus,
+				 gpu.vgpus == 1 ? "" : "s");
+	ret = distmind_pool_gpu_remove(ctl->pool, gpu.id);
+	if (ret)
+		return ctl_fail_pool(ctl, ret, "cannot remove gpu %u (%s)", gpu.id, gpu.name);
+	return CTL_OK;
+}
+
+const struct command gpu_verbs[] = {
+	{ "list", "", "Show all gpus.", gpu_list },
+	{ "show", "GPU", "Show one gpu, by its number or name.", gpu_show },
+	{ "drain", "GPU", "Bind no new vgpus to it; those that it has go on.", gpu_drain },
+	{ "undrain", "GPU", "Take it back into use.", gpu_undrain },
+	{ "remove", "GPU", "Remove a lost or unused gpu from the pool.", gpu_remove },
+	{ 0 },
+};
+
+int gpu_command(struct ctl *ctl, int argc, char **argv)
+{
+	return ctl_noun(ctl, gpu_verbs, argc, argv);
+}

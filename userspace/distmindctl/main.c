@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <linux/capability.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "ctl.h"
+
+static bool is_admin(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+	if (syscall(SYS_capget, &header, data))
+		return false;
+	return data[CAP_TO_INDEX(CAP_NET_ADMIN)].effective & CAP_TO_MASK(CAP_NET_ADMIN);
+}
+
+static bool wants_colour(void)
+{
+	const char *no_color = getenv("NO_COLOR");
+
+	return isatty(STDOUT_FILENO) && (!no_color || !*no_color);
+}
+
+int main(int argc, char **argv)
+{
+	struct ctl ctl = {
+		.out = stdout,
+		.err = stderr,
+		.colour = wants_colour(),
+		.admin = is_admin(),
+	};
+	int ret;
+
+	/* For the width of characters in tables; numbers stay as they are. */
+	setlocale(LC_CTYPE, "");
+	ret = ctl_main(&ctl, argc, argv);
+	ctl_close(&ctl);
+	return ret;
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+
+#include "noun.h"
+
+static const char *const names[] = {
+	[DISTMIND_EVENT_GPU_ADD] = "gpu-add",
+	[DISTMIND_EVENT_GPU_CHANGE] = "gpu-change",
+	[DISTMIND_EVENT_GPU_DEL] = "gpu-del",
+	[DISTMIND_EVENT_VGPU_ADD] = "vgpu-add",
+	[DISTMIND_EVENT_VGPU_CHANGE] = "vgpu-change",
+	[DISTMIND_EVENT_VGPU_DEL] = "vgpu-del",
+	[DISTMIND_EVENT_REQUEST_ADD] = "request-add",
+	[DISTMIND_EVENT_REQUEST_DEL] = "request-del",
+	[DISTMIND_EVENT_OVERRUN] = "overrun",
+};
+
+static void print_time(struct print *print)
+{
+	struct timespec now;
+	struct tm tm;
+	char text[64];
+	size_t len;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (print->json) {
+		gmtime_r(&now.tv_sec, &tm);
+		len = strftime(text, sizeof(text), "%FT%T", &tm);
+		snprintf(text + len, sizeof(text) - len, ".%06ldZ", now.tv_nsec / 1000);
+	} else {
+		localtime_r(&now.tv_sec, &tm);
+		len = strftime(text, sizeof(text), "%T", &tm);
+		snprintf(text + len, sizeof(text) - len, ".%03ld", now.tv_nsec / 1000000);
+	}
+	print_text(print, "time", NULL, text);
+}
+
+static void print_event(const struct distmind_event *event, void *arg)
+{
+	struct print *print = arg;
+
+	print_row_open(print);
+	print_time(print);
+	print_text(print, "event", NULL, names[event->type]);
+	switch (event->type) {
+	case DISTMIND_EVENT_GPU_ADD:
+	case DISTMIND_EVENT_GPU_CHANGE:
+	case DISTMIND_EVENT_GPU_DEL:
+		gpu_print(print, &event->gpu);
+		break;
+	case DISTMIND_EVENT_VGPU_ADD:
+	case DISTMIND_EVENT_VGPU_CHANGE:
+	case DISTMIND_EVENT_VGPU_DEL:
+		vgpu_print(print, &event->vgpu);
+		break;
+	case DISTMIND_EVENT_REQUEST_ADD:
+	case DISTMIND_EVENT_REQUEST_DEL:
+		request_print(print, &event->request);
+		break;
+	case DISTMIND_EVENT_OVERRUN:
+		print_text(print, "text", NULL, "events were lost; list the pool anew");
+		break;
+	}
+	print_row_close(print);
+}
+
+/* Ends only with an error: a signal, or the reader's end of a pipe, ends the process. */
+int monitor_command(struct ctl *ctl, int argc, char **argv)
+{
+	struct pollfd pollfd = { .events = POLLIN };
+	struct print print;
+	int ret;
+
+	if (!ctl_arguments(ctl, argc, argv, 0))
+		return ctl->status;
+	if (!ctl_pool(ctl))
+		return CTL_FAILED;
+	ret = distmind_pool_subscribe(ctl->pool);
+	if (ret)
+		return ctl_fail_pool(ctl, ret, "cannot watch the pool");
+	ctl_print_open(ctl, &print);
+	print_list_open(&print, "events", PRINT_EVENT);
+	pollfd.fd = distmind_pool_event_fd(ctl->pool);
+	do {
+		ret = poll(&pollfd, 1, -1);
+		if (ret < 0 && errno != EINTR)
+			return ctl_fail(ctl, "cannot wait for events: %s; start it again",
+					strerror(errno));
+		ret = distmind_pool_dispatch(ctl->pool, print_event, &print);
+	} while (ret >= 0 && !ferror(ctl->out));
+	print_list_close(&print);
+	if (ret < 0)
+		return ctl_fail_pool(ctl, ret, "cannot read events");
+	return ctl_print_close(ctl, &print);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The nouns: a command each, and what they know of each other. */
+#ifndef DISTMINDCTL_NOUN_H
+#define DISTMINDCTL_NOUN_H
+
+#include "ctl.h"
+
+int gpu_command(struct ctl *ctl, int argc, char **argv);
+int vgpu_command(struct ctl *ctl, int argc, char **argv);
+int buffer_command(struct ctl *ctl, int argc, char **argv);
+int request_command(struct ctl *ctl, int argc, char **argv);
+int monitor_command(struct ctl *ctl, int argc, char **argv);
+int run_command(struct ctl *ctl, int argc, char **argv);
+int doctor_command(struct ctl *ctl, int argc, char **argv);
+int completion_command(struct ctl *ctl, int argc, char **argv);
+
+extern const struct command gpu_verbs[];
+extern const struct command vgpu_verbs[];
+extern const struct command buffer_verbs[];
+extern const struct command request_verbs[];
+
+/* The fields of a row. */
+void gpu_print(struct print *print, const struct distmind_gpu_record *gpu);
+void vgpu_print(struct print *print, const struct distmind_vgpu_record *vgpu);
+void request_print(struct print *print, const struct distmind_request_record *request);
+
+#define GPU_HINT "no gpus in the pool; start one with: distmind-engine-cpu --memory 1G"
+
+/* The gpu that word names, by number or name. Returns the exit code. */
+int gpu_find(struct ctl *ctl, const char *word, struct distmind_gpu_record *gpu);
+
+/*
+ * Would the kernel bind a vgpu to the gpu? An exit code, and the reason on
+ * stderr after what, such as "cannot create the vgpu".
+ */
+int gpu_accepts(struct ctl *ctl, const struct distmind_gpu_record *gpu, const char *what);
+
+#endif /* DISTMINDCTL_NOUN_H */

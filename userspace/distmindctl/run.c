@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * "distmindctl run": a command that gets vgpus. The child inherits the
+ * descriptors; they are the lease, so the vgpus live exactly as long as the
+ * command and what it leaves behind.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "noun.h"
+#include "parse.h"
+#include "terms.h"
+
+#define EXIT_NOT_EXECUTABLE 126
+#define EXIT_NOT_FOUND	    127
+#define EXIT_SIGNAL	    128
+
+static int parse_options(struct ctl *ctl, int argc, char **argv, struct distmind_request *request)
+{
+	static const struct option options[] = {
+		TERMS_OPTIONS,
+		{ "kind", required_argument, NULL, CTL_OPTION_KIND },
+		{ "count", required_argument, NULL, CTL_OPTION_COUNT },
+		{ "same-box", no_argument, NULL, CTL_OPTION_SAME_BOX },
+		{ "timeout", required_argument, NULL, CTL_OPTION_TIMEOUT },
+		{ "name", required_argument, NULL, CTL_OPTION_NAME },
+		CTL_OPTIONS,
+	};
+	struct terms terms = { 0 };
+	uint64_t timeout;
+	int option;
+	int ret;
+
+	optind = 0;
+	while ((option = ctl_option(ctl, argc, argv, CTL_LETTERS_FIRST, options)) != -1) {
+		switch (option) {
+		case CTL_STOP:
+			return CTL_STOP;
+		case CTL_OPTION_KIND:
+		case CTL_OPTION_NAME:
+			if (label_check(optarg))
+				return ctl_usage(ctl,
+						 "--%s %s is not a name: up to %d of A-Z a-z "
+						 "0-9 . _ -",
+						 option == CTL_OPTION_KIND ? "kind" : "name",
+						 optarg, DISTMIND_NAME_LEN - 1);
+			if (option == CTL_OPTION_KIND)
+				request->kind = optarg;
+			else
+				request->name = optarg;
+			break;
+		case CTL_OPTION_COUNT:
+			if (number_parse(optarg, 1, DISTMIND_ACQUIRE_MAX, &request->count))
+				return ctl_usage(ctl, "--count %s is not a number from 1 to %d",
+						 optarg, DISTMIND_ACQUIRE_MAX);
+			break;
+		case CTL_OPTION_SAME_BOX:
+			request->same_box = true;
+			break;
+		case CTL_OPTION_TIMEOUT:
+			if (duration_parse(optarg, &timeout) || timeout < NSEC_PER_MSEC ||
+			    timeout / NSEC_PER_MSEC > DISTMIND_TIMEOUT_MAX_MS)
+				return ctl_usage(ctl,
+						 "--timeout %s is not a duration from 1ms to "
+						 "1h, write it as 30s",
+						 optarg);
+			request->timeout_ms = timeout / NSEC_PER_MSEC;
+			break;
+		default:
+			ret = terms_option(ctl, &terms, option, optarg);
+			if (ret)
+				return ret;
+		}
+	}
+	ret = terms_complete(ctl, &terms);
+	if (ret)
+		return ret;
+	request->memory = terms.memory;
+	request->share = terms.share;
+	request->sched_class = terms.sched_class;
+	request->objective_ns = terms.objective_ns;
+	if (optind == argc)
+		return ctl_usage(ctl, "run needs a command, after its options and --");
+	return CTL_OK;
+}
+
+struct search {
+	const struct distmind_request *request;
+	struct distmind_gpu_record gpu;
+	bool found;
+};
+
+static int match_gpu(const struct distmind_gpu_record *gpu, void *arg)
+{
+	struct search *search = arg;
+
+	if (gpu->state != DISTMIND_GPU_STATE_READY || gpu->memory < search->request->memory ||
+	    (search->request->kind && strcmp(gpu->kind, search->request->kind)))
+		return 0;
+	search->gpu = *gpu;
+	search->found = true;
+	return 0;
+}
+
+/* The daemon decides; what can be known here is whether any gpu could ever do. */
+static int dry_run(struct ctl *ctl, const struct distmind_request *request, const char *command)
+{
+	struct terms terms = { .memory = request->memory,
+			       .share = request->share,
+			       .sched_class = request->sched_class,
+			       .objective_ns = request->objective_ns };
+	struct search search = { .request = request };
+	char text[128];
+	int ret;
+
+	terms_format(&terms, text, sizeof(text));
+	if (!ctl_pool(ctl))
+		return CTL_FAILED;
+	ret = distmind_pool_gpus(ctl->pool, match_gpu, &search);
+	if (ret)
+		return ctl_fail_pool(ctl, ret, "cannot list the gpus");
+	if (!search.found)
+		return ctl_fail(ctl,
+				"cannot run %s: no ready gpu%s%s could hold a vgpu of %s; "
+				"see: distmindctl gpu list",
+				command, request->kind ? " of kind " : "",
+				request->kind ? request->kind : "", text);
+	return ctl_would(ctl, "run", "request", -1,
+			 "ask for %u vgpu%s (%s) and run %s; gpu %u (%s) "
+			 "could do",
+			 request->count, request->count == 1 ? "" : "s", text, command,
+			 search.gpu.id, search.gpu.name);
+}
+
+static int acquire(struct ctl *ctl, const struct distmind_request *request,
+		   struct distmind_vgpu **vgpus)
+{
+	char reason[DISTMIND_REASON_LEN] = "";
+	int ret;
+
+	ret = distmind_acquire(request, vgpus, reason);
+	switch (ret < 0 ? ret : 0) {
+	case 0:
+		return CTL_OK;
+	case -ENOENT:
+		return ctl_fail(ctl, "cannot get a vgpu: the module distmind is not loaded; "
+				     "run: modprobe distmind");
+	case -ETIMEDOUT:
+		return ctl_fail(ctl, "cannot get a vgpu: %s; see: systemctl status distmindd",
+				*reason ? reason : "no answer in time");
+	case -ENOSPC:
+		return ctl_fail(ctl, "cannot get a vgpu: %s; see who has what: distmindctl",
+				*reason ? reason : "the pool has no room");
+	default:
+		return ctl_fail(ctl, "cannot get a vgpu: %s; check the set-up: distmindctl doctor",
+				*reason ? reason : strerror(-ret));
+	}
+}
+
+/* Tell the command what it has got. */
+static int announce(struct distmind_vgpu **vgpus, unsigned int count)
+{
+	char fds[DISTMIND_ACQUIRE_MAX * 12] = "";
+	struct distmind_vgpu_info info;
+	char path[64];
+	size_t len = 0;
+	unsigned int i;
+	int ret;
+
+	ret = distmind_vgpu_info(vgpus[0], &info);
+	if (ret)
+		return ret;
+	snprintf(path, sizeof(path), "/dev/distmind/vgpu%u", info.id);
+	for (i = 0; i < count; i++)
+		len += snprintf(fds + len, sizeof(fds) - len, "%s%d", i ? "," : "",
+				distmind_vgpu_fd(vgpus[i]));
+	if (setenv(DISTMIND_ENV_FDS, fds, 1) || setenv("DISTMIND_VGPU", path, 1))
+		return -errno;
+	return 0;
+}
+
+static void exec_command(struct ctl *ctl, struct distmind_vgpu **vgpus, unsigned int count,
+			 char **argv)
+{
+	unsigned int i;
+	int error;
+
+	for (i = 0; i < count; i++)
+		fcntl(distmind_vgpu_fd(vgpus[i]), F_SETFD, 0);
+	execvp(argv[0], argv);
+	error = errno;
+	ctl_fail(ctl, "cannot run %s: %s; check the command's name and permissions", argv[0],
+		 strerror(error));
+	fflush(ctl->err);
+	_exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
+}
+
+/*
+ * Signals that somebody sent to this process are meant for the command. Those
+ * of a terminal (SI_KERNEL) have reached it already, as one of the same group.
+ */
+static int wait_command(pid_t pid, const sigset_t *signals)
+{
+	siginfo_t info;
+	int status;
+	int number;
+
+	for (;;) {
+		number = sigwaitinfo(signals, &info);
+		if (number > 0 && number != SIGCHLD) {
+			if (info.si_code <= 0 && info.si_pid != pid)
+				kill(pid, number);
+			continue;
+		}
+		if (waitpid(pid, &status, WNOHANG) != pid)
+			continue;
+		if (WIFSIGNALED(status))
+			return EXIT_SIGNAL + WTERMSIG(status);
+		return WEXITSTATUS(status);
+	}
+}
+
+static int run(struct ctl *ctl, struct distmind_vgpu **vgpus, unsigned int count, char **argv)
+{
+	static const int forwarded[] = { SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
+					 SIGUSR1, SIGUSR2, SIGALRM, SIGCHLD };
+	sigset_t signals, before;
+	unsigned int i;
+	pid_t pid;
+	int ret;
+
+	ret = announce(vgpus, count);
+	if (ret)
+		ret = ctl_fail(ctl, "cannot use the vgpu: %s; check the set-up: distmindctl doctor",
+			       strerror(-ret));
+	sigemptyset(&signals);
+	for (i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
+		sigaddset(&signals, forwarded[i]);
+	sigprocmask(SIG_BLOCK, &signals, &before);
+	fflush(ctl->out);
+	pid = ret ? -1 : fork();
+	if (!pid) {
+		sigprocmask(SIG_SETMASK, &before, NULL);
+		exec_command(ctl, vgpus, count, argv);
+	}
+	if (pid < 0 && !ret)
+		ret = ctl_fail(ctl, "cannot run %s: %s; free memory or processes and try again",
+			       argv[0], strerror(errno));
+	/* From here on the vgpus are the command's alone. */
+	for (i = 0; i < count; i++)
+		distmind_vgpu_close(vgpus[i]);
+	if (pid > 0)
+		ret = wait_command(pid, &signals);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return ret;
+}
+
+int run_command(struct ctl *ctl, int argc, char **argv)
+{
+	struct distmind_vgpu *vgpus[DISTMIND_ACQUIRE_MAX];
+	struct distmind_request request = { .count = 1 };
+	int ret;
+
+	ret = parse_options(ctl, argc, argv, &request);
+	if (ret)
+		return ret == CTL_STOP ? ctl->status : ret;
+	if (ctl->dry_run)
+		return dry_run(ctl, &request, argv[optind]);
+	ret = acquire(ctl, &request, vgpus);
+	if (ret)
+		return ret;
+	return run(ctl, vgpus, request.count, argv + optind);
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The nouns put together: options before them, help, version, dispatch. */
+#include <string.h>
+
+#include "noun.h"
+#include "pool.h"
+
+static int help_command(struct ctl *ctl, int argc, char **argv);
+static int version_command(struct ctl *ctl, int argc, char **argv);
+
+static const struct command nouns[] = {
+	{ "gpu", "", "the gpus of the pool", gpu_command },
+	{ "vgpu", "", "the virtual gpus that tenants have", vgpu_command },
+	{ "buffer", "", "the memory of vgpus", buffer_command },
+	{ "request", "", "the requests that wait for an answer", request_command },
+	{ "monitor", "", "what happens, a line per event", monitor_command },
+	{ "run", "--memory SIZE [--share PERCENT] [--class CLASS] [--objective TIME]\n"
+	  "          [--kind KIND] [--count N] [--same-box] [--timeout TIME] [--name NAME]\n"
+	  "          -- COMMAND...",
+	  "run a command with a vgpu of its own", run_command },
+	{ "doctor", "", "what is wrong with this host, and the fix", doctor_command },
+	{ "completion", "", "the completion for bash", completion_command },
+	{ "help", "[COMMAND]", "how commands are used", help_command },
+	{ "version", "", "the version", version_command },
+	{ 0 },
+};
+
+static const struct command *verbs_of(const struct command *noun)
+{
+	if (noun->run == gpu_command)
+		return gpu_verbs;
+	if (noun->run == vgpu_command)
+		return vgpu_verbs;
+	if (noun->run == buffer_command)
+		return buffer_verbs;
+	if (noun->run == request_command)
+		return request_verbs;
+	return NULL;
+}
+
+/* A line per command: enough to remember the rest. */
+static void overview(struct ctl *ctl)
+{
+	const struct command *noun, *verb;
+	char text[64];
+
+	fprintf(ctl->out, "  %-46s %s\n", "(no command)", "the pool, in tables");
+	for (noun = nouns; noun->name; noun++) {
+		snprintf(text, sizeof(text), "%s", noun->name);
+		for (verb = verbs_of(noun); verb && verb->name; verb++)
+			snprintf(text + strlen(text), sizeof(text) - strlen(text), "%c%s",
+				 verb == verbs_of(noun) ? ' ' : '|', verb->name);
+		fprintf(ctl->out, "  %-46s %s\n", text, noun->summary);
+	}
+}
+
+static void usage_line(struct ctl *ctl, const struct command *noun, const struct command *verb)
+{
+	const struct command *last = verb ? verb : noun;
+
+	fprintf(ctl->out, "  distmindctl %s%s%s%s%s\n      %s\n", noun->name, verb ? " " : "",
+		verb ? verb->name : "", *last->arguments ? " " : "", last->arguments,
+		last->summary);
+}
+
+static void usage_noun(struct ctl *ctl, const struct command *noun)
+{
+	const struct command *verb = verbs_of(noun);
+
+	if (!verb)
+		usage_line(ctl, noun, NULL);
+	for (; verb && verb->name; verb++)
+		usage_line(ctl, noun, verb);
+}
+
+int ctl_help(struct ctl *ctl)
+{
+	const struct command *noun;
+
+	fprintf(ctl->out, "usage: distmindctl [-j] [--dry-run] [COMMAND]\n\n");
+	for (noun = nouns; ctl->noun && noun->name; noun++) {
+		if (!strcmp(ctl->noun, noun->name))
+			usage_noun(ctl, noun);
+	}
+	if (!ctl->noun)
+		overview(ctl);
+	fputs("\n"
+	      "  -j, --json   print JSON\n"
+	      "  --dry-run    say what would change, and change nothing\n"
+	      "  -h, --help   say how a command is used\n"
+	      "\n"
+	      "Commands can be shortened as long as they are unambiguous. See distmindctl(8).\n",
+	      ctl->out);
+	return CTL_OK;
+}
+
+static int help_command(struct ctl *ctl, int argc, char **argv)
+{
+	const struct command *noun;
+
+	if (argc > 1) {
+		noun = ctl_command(ctl, nouns, argv[1]);
+		if (!noun)
+			return CTL_USAGE;
+		ctl->noun = noun->name;
+	}
+	return ctl_help(ctl);
+}
+
+static int version_command(struct ctl *ctl, int argc, char **argv)
+{
+	if (!ctl_arguments(ctl, argc, argv, 0))
+		return ctl->status;
+	fprintf(ctl->out, "distmindctl " DISTMIND_VERSION ", ABI %d\n", DISTMIND_ABI_VERSION);
+	return CTL_OK;
+}
+
+int ctl_main(struct ctl *ctl, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "version", no_argument, NULL, 'V' },
+		CTL_OPTIONS,
+	};
+	const struct command *noun;
+
+	optind = 0;
+	switch (ctl_option(ctl, argc, argv, "+:jhV", options)) {
+	case 'V':
+		ctl->command = nouns;
+		return version_command(ctl, 1, argv);
+	case CTL_STOP:
+		return ctl->status;
+	}
+	argc -= optind;
+	argv += optind;
+	if (!argc)
+		return pool_show(ctl);
+	noun = ctl_command(ctl, nouns, argv[0]);
+	if (!noun)
+		return CTL_USAGE;
+	ctl->command = noun;
+	if (verbs_of(noun))
+		ctl->noun = noun->name;
+	return noun->run(ctl, argc, argv);
+}
