@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+#   make            the module for this kernel (or KVER=, KDIR=), and userspace
+#   make install    both; DESTDIR= and PREFIX= as usual
+#   make dkms       the module through DKMS, built anew for every kernel
+#   make demo       the main job, in two guests
+#   make check      all tests; T=PATTERN for a part of them
+#   make check-debug  guest tests on a kernel with KASAN, lockdep, kmemleak
+#   make bench      the benchmarks
+#   make vm         a shell in a guest; K=6.12|6.1|uml|uml-debug
+#   make lint, unit, setup, netlink, clean
+#
+# demo, check, check-debug, bench and vm prepare the machine first, once.
+
+O ?= build
+DISTMIND_VERSION := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' dkms.conf)
+
+KVER ?= $(shell uname -r)
+KDIR ?= /lib/modules/$(KVER)/build
+DKMS_SOURCE ?= $(DESTDIR)/usr/src/distmind-$(DISTMIND_VERSION)
+K ?= 6.12
+
+# The guests' files are found by absolute names.
+BUILD := $(abspath $(O))
+export DISTMIND_BUILD := $(BUILD)
+
+# Make a target, a line of progress; what it says is shown if it fails.
+quietly = @echo "== $(1)"; mkdir -p $(O)/log; \
+	$(MAKE) $(1) >$(O)/log/make-$(1).log 2>&1 </dev/null || \
+	{ tail -n 40 $(O)/log/make-$(1).log; exit 1; }
+
+# What was given to this make, O= above all, is not meant for the kernel's.
+unflagged = env -u MAKEFLAGS -u MAKEOVERRIDES
+
+.PHONY: all
+all: module userspace
+
+include userspace/userspace.mk
+include tests/unit/unit.mk
+include tests/kselftest/kselftest.mk
+include tests/bench/bench.mk
+include tests/demo/demo.mk
+
+# The module
+
+.PHONY: module install install-module dkms dkms-source netlink
+module: | $(O)
+	@if [ -e $(KDIR)/Makefile ]; then \
+		scripts/module $(O) host $(abspath $(KDIR)); \
+	else \
+		echo "no kernel headers in $(KDIR): the module is not built (KVER= or KDIR= name others)"; \
+	fi
+
+install: all install-module install-userspace
+
+install-module: module
+	@if [ -e $(O)/kmod/host/distmind.ko ]; then \
+		$(unflagged) $(MAKE) -C $(KDIR) M=$(BUILD)/kmod/host/distmind \
+			INSTALL_MOD_PATH=$(DESTDIR) modules_install && \
+		{ [ -n "$(DESTDIR)" ] || \
+			depmod $$(cat $(KDIR)/include/config/kernel.release); }; \
+	fi
+
+dkms-source:
+	$(INSTALL) -d $(DKMS_SOURCE)
+	cp -R Kbuild kmod uapi dkms.conf $(DKMS_SOURCE)
+
+dkms: dkms-source
+	-$(unflagged) dkms remove distmind/$(DISTMIND_VERSION) --all
+	$(unflagged) dkms add -m distmind -v $(DISTMIND_VERSION)
+	$(unflagged) dkms build -m distmind -v $(DISTMIND_VERSION) -k $(KVER)
+	$(unflagged) dkms install -m distmind -v $(DISTMIND_VERSION) -k $(KVER)
+
+netlink: setup
+	sh uapi/generate.sh $(O)/linux .
+
+# The guests
+
+.PHONY: setup setup-guests uml-kernel uml-debug-kernel vm
+.PHONY: module-6.1 module-6.12 module-uml module-uml-debug
+setup: | $(O)
+	@scripts/setup $(BUILD) packages guests source
+
+# What is enough to boot a stock kernel.
+setup-guests: | $(O)
+	@scripts/setup $(BUILD) packages guests
+
+uml-kernel uml-debug-kernel: %-kernel: setup-guests
+	@scripts/uml-kernel $(BUILD) $*
+
+module-uml module-uml-debug: module-%: %-kernel
+	scripts/module $(BUILD) $*
+
+module-6.1 module-6.12: module-%: setup-guests
+	scripts/module $(BUILD) $*
+
+vm: $(if $(filter uml%,$(K)),$(K)-kernel,setup-guests)
+	$(call quietly,userspace)
+	$(call quietly,module-$(K))
+	@tests/vm/vm -k $(K) --rxe --shell
+
+# Tests
+
+.PHONY: check check-debug demo bench lint
+check: setup
+	@T='$(T)' scripts/check $(BUILD) native 6.1 6.12
+
+check-debug: setup uml-debug-kernel
+	@T='$(T)' RESULTS=$(BUILD)/results.debug scripts/check $(BUILD) uml-debug
+
+demo: setup-guests
+	$(call quietly,userspace)
+	$(call quietly,demo-programs)
+	$(call quietly,module-6.12)
+	@tests/demo/run
+
+bench: setup uml-kernel
+	$(call quietly,userspace)
+	$(call quietly,benchmarks)
+	$(call quietly,module-6.12)
+	$(call quietly,module-uml)
+	@tests/bench/run
+
+lint: setup
+	@T='$(T)' scripts/lint $(BUILD)
+
+$(O):
+	@mkdir -p $@
+
+# What was fetched stays; "rm -rf build" is for that.
+.PHONY: clean
+clean:
+	cd $(O) && rm -rf $(filter-out guests linux setup accel,$(notdir $(wildcard $(O)/*)))

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=bash
+# What the guest tests in shell share: TAP, the processes of a pool, waiting.
+
+tap_number=0
+tap_failed=0
+work=$(mktemp -d)
+
+plan() { # COUNT
+	echo "TAP version 13"
+	echo "1..$1"
+}
+
+# A test: name it, and the command that proves it.
+check() { # NAME COMMAND...
+	local name=$1 rc=0
+
+	shift
+	tap_number=$((tap_number + 1))
+	"$@" >"$work/output" 2>&1 || rc=$?
+	if [ $rc -eq 0 ]; then
+		echo "ok $tap_number $name"
+	else
+		echo "not ok $tap_number $name"
+		sed 's/^/# /' "$work/output"
+		echo "# $*: exit code $rc"
+		tap_failed=1
+	fi
+}
+
+finish() {
+	exit $tap_failed
+}
+
+# Wait until a command succeeds, for at most 30 seconds.
+until_true() {
+	local deadline=$((SECONDS + 30))
+
+	until "$@"; do
+		if [ $SECONDS -ge $deadline ]; then
+			echo "gave up waiting for: $*"
+			return 1
+		fi
+		sleep 0.05
+	done
+}
+
+# Whether something of the pool is so: a Python expression over gpus and vgpus.
+pool_has() { # EXPRESSION
+	distmindctl -j | /usr/bin/python3 -c '
+import json, sys
+pool = json.load(sys.stdin)
+sys.exit(not eval(sys.argv[1], {"gpus": pool["gpus"], "vgpus": pool["vgpus"]}))' "$1"
+}
+
+start_engine() { # NAME MEMORY; sets $engine
+	distmind-engine-cpu --name "$1" --memory "$2" >"$work/engine.$1" 2>&1 &
+	engine=$!
+	until_true pool_has "any(g['name'] == '$1' and g['state'] == 'ready' for g in gpus)"
+}
+
+start_daemon() { # ARGUMENT...; sets $daemon
+	distmindd --foreground "$@" >"$work/daemon" 2>&1 &
+	daemon=$!
+	until_true distmindctl run --memory 4K --share 0.1 --timeout 1s -- true 2>"$work/error"
+}
+
+stop() { # SIGNAL PID
+	kill "-$1" "$2"
+	wait "$2" 2>/dev/null || true
+}
+
+# Whatever happens, nothing stays behind: neither processes nor lost gpus.
+clean_up() {
+	local process gpu
+
+	for process in $(jobs -p); do
+		kill "$process" 2>/dev/null || true
+		wait "$process" 2>/dev/null || true
+	done
+	for gpu in $(distmindctl -j gpu list | /usr/bin/python3 -c '
+import json, sys
+print(*(g["id"] for g in json.load(sys.stdin)["gpus"]))'); do
+		distmindctl gpu remove "$gpu"
+	done
+	rm -rf "$work"
+}
+trap clean_up EXIT
