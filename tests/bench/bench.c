@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <distmind.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include "bench.h"
+
+void bench_die(const char *format, ...)
+{
+	va_list args;
+
+	fputs("bench: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	exit(1);
+}
+
+double bench_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec * 1e-9;
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(double *values, int count)
+{
+	qsort(values, count, sizeof(*values), compare);
+	return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+void bench_run(const struct bench *bench)
+{
+	double *ours = calloc(bench->rounds, sizeof(*ours));
+	double *theirs = calloc(bench->rounds, sizeof(*theirs));
+	const char *guest = getenv("DISTMIND_GUEST");
+	double a, b, ratio;
+
+	if (!ours || !theirs)
+		bench_die("out of memory");
+	/* The first round warms up and does not count. */
+	for (int i = -1; i < bench->rounds; i++) {
+		a = bench->ours(bench->arg);
+		b = bench->theirs(bench->arg);
+		if (i >= 0) {
+			ours[i] = a;
+			theirs[i] = b;
+		}
+	}
+	a = median(ours, bench->rounds);
+	b = median(theirs, bench->rounds);
+	if (bench->allowance)
+		b *= bench->allowance;
+	ratio = b / a;
+	if (bench->rate) {
+		a = bench->work / a;
+		b = bench->work / b;
+	} else {
+		a *= bench->scale / bench->work;
+		b *= bench->scale / bench->work;
+	}
+	printf("{\"name\": \"%s\", \"kernel\": \"%s\", \"value\": %.4g, \"unit\": \"%s\", "
+	       "\"baseline\": \"%s\", \"baseline_value\": %.4g, \"ratio\": %.3f}\n",
+	       bench->name, guest ? guest : "native", a, bench->unit, bench->baseline, b, ratio);
+	fflush(stdout);
+	free(ours);
+	free(theirs);
+}
+
+struct distmind_engine *bench_engine(uint64_t memory)
+{
+	struct distmind_engine_params params = {
+		.name = "bench", .kind = "bench", .memory = memory, .numa_node = DISTMIND_NUMA_ANY,
+	};
+	struct distmind_engine *engine;
+	int err = distmind_engine_register(&params, &engine);
+
+	if (err)
+		bench_die("cannot register a gpu: %s", strerror(-err));
+	return engine;
+}
+
+struct distmind_vgpu *bench_vgpu(struct distmind_engine *engine, uint64_t memory)
+{
+	struct distmind_vgpu_record record = {
+		.gpu = distmind_engine_gpu(engine), .memory = memory, .share = 1000,
+	};
+	struct distmind_pool *pool;
+	struct distmind_vgpu *vgpu;
+	char path[64];
+	int err = distmind_pool_open(&pool);
+
+	if (!err)
+		err = distmind_pool_vgpu_create(pool, &record);
+	if (err)
+		bench_die("cannot create a vgpu: %s", strerror(-err));
+	distmind_pool_close(pool);
+	snprintf(path, sizeof(path), "/dev/distmind/vgpu%u", record.id);
+	err = distmind_vgpu_open(path, &vgpu);
+	if (err)
+		bench_die("%s: %s", path, strerror(-err));
+	return vgpu;
+}
