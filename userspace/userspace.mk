@@ -46,6 +46,8 @@ US_CFLAGS = -std=gnu11 -Wall -Wextra -Werror -D_GNU_SOURCE -D_FILE_OFFSET_BITS=6
 NL_CFLAGS = $(shell $(PKG_CONFIG) --cflags libnl-3.0 libnl-genl-3.0)
 NL_LIBS = $(shell $(PKG_CONFIG) --libs libnl-3.0 libnl-genl-3.0)
 SYSTEMD_LIBS = $(shell $(PKG_CONFIG) --libs libsystemd)
+OPENBLAS_CFLAGS = $(shell $(PKG_CONFIG) --cflags openblas)
+OPENBLAS_LIBS = $(shell $(PKG_CONFIG) --libs openblas)
 SMARTCOLS_CFLAGS = $(shell $(PKG_CONFIG) --cflags smartcols)
 SMARTCOLS_LIBS = $(shell $(PKG_CONFIG) --libs smartcols)
 
@@ -85,6 +87,7 @@ FORCE:
 
 $(call us_objects,$(LIB_SRC)): US_OBJ_CFLAGS = -fPIC -fvisibility=default $(NL_CFLAGS)
 $(call us_objects,$(CTL_SRC)): US_OBJ_CFLAGS = $(SMARTCOLS_CFLAGS)
+$(call us_objects,$(ENGINE_CPU_SRC)): US_OBJ_CFLAGS = $(OPENBLAS_CFLAGS)
 
 $(O)/obj/userspace/%.o: userspace/%.c $(O)/obj/userspace/.flags
 	@mkdir -p $(@D)
@@ -110,7 +113,7 @@ $(O)/bin/distmindd: $(call us_objects,$(DAEMON_SRC) $(PLACEMENT_SRC) $(COMMON_SR
 
 $(O)/bin/distmind-engine-cpu: $(call us_objects,$(ENGINE_CPU_SRC) $(COMMON_SRC)) $(LIB_LINK)
 	@mkdir -p $(@D)
-	$(call us_say,LD,$@)$(US_LINK) $(SYSTEMD_LIBS) -o $@
+	$(call us_say,LD,$@)$(US_LINK) $(SYSTEMD_LIBS) $(OPENBLAS_LIBS) -linih -lm -o $@
 
 # The completion is part of the program, by an instruction that -MMD does not see.
 $(call us_objects,userspace/distmindctl/completion.c): userspace/distmindctl/distmindctl.bash
@@ -146,7 +149,8 @@ install-userspace: userspace
 	$(us_quiet)$(if $(CTL_SRC),$(INSTALL) -m 755 $(O)/bin/distmindctl $(DESTDIR)$(BINDIR))
 	$(us_quiet)$(INSTALL) -m 755 $(LIB) $(DESTDIR)$(LIBDIR)
 	$(us_quiet)ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libdistmind.so
-	$(us_quiet)$(INSTALL) -m 644 userspace/libdistmind/distmind.h $(DESTDIR)$(INCLUDEDIR)
+	$(us_quiet)$(INSTALL) -m 644 userspace/libdistmind/distmind.h \
+		userspace/libdistmind/distmind_ops.h $(DESTDIR)$(INCLUDEDIR)
 	$(us_quiet)$(INSTALL) -m 644 uapi/linux/distmind.h uapi/linux/distmind_netlink.h \
 		$(DESTDIR)$(INCLUDEDIR)/linux
 	$(us_quiet)$(INSTALL) -m 644 $(O)/gen/distmind.pc $(DESTDIR)$(PKGCONFIG_DIR)

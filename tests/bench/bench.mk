@@ -12,4 +12,5 @@ $(O)/bench/policy: $(POLICY_SRC) $(POLICY_RBTREE)
 $(O)/bench/%: tests/bench/%.c tests/bench/bench.c tests/bench/bench.h $(O)/lib/libdistmind.so
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE -Iuapi -Iuserspace/libdistmind \
-		$(if $(filter policy%,$*),$(POLICY_CFLAGS)) $(filter %.c,$^) -o $@ -L$(O)/lib -ldistmind $(if $(filter rdma%,$*),-libverbs)
+		$(if $(filter policy%,$*),$(POLICY_CFLAGS)) $(filter %.c,$^) -o $@ \
+		-L$(O)/lib -ldistmind $(if $(filter rdma%,$*),-libverbs)

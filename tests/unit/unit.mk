@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # Native tests, each file a cmocka program, under ASan and UBSan. Programs that
-# begin with ctl_ are linked with distmindctl, all others with distmindd; the
-# functions of libdistmind that a program defines itself take the place of the
-# library's.
+# begin with ctl_ are linked with distmindctl, those that begin with policy with
+# the module's policies, those of UNIT_CPU with the cpu engine, all others with
+# distmindd; the functions of libdistmind that a program defines itself take the
+# place of the library's.
 #
 #   make -f tests/unit/unit.mk unit
 
@@ -12,12 +13,23 @@ include userspace/userspace.mk
 endif
 
 UNIT_CFLAGS = $(US_CFLAGS) -O1 -fsanitize=address,undefined -fno-sanitize-recover=all \
-	-fno-omit-frame-pointer $(NL_CFLAGS) $(SMARTCOLS_CFLAGS)
+	-fno-omit-frame-pointer $(NL_CFLAGS) $(SMARTCOLS_CFLAGS) $(OPENBLAS_CFLAGS)
 UNIT_LIBS = $(NL_LIBS) $(SYSTEMD_LIBS) $(SMARTCOLS_LIBS) -linih \
 	$(shell $(PKG_CONFIG) --libs cmocka jansson)
 
+# The policies outside the module: with the kernel's own trees.
+POLICY_SRC := $(wildcard kmod/policy/*.c)
+POLICY_CFLAGS = -isystem $(O)/linux/tools/include -Wno-unused-parameter
+POLICY_RBTREE := $(O)/linux/tools/lib/rbtree.c
+
+$(POLICY_RBTREE):
+	scripts/setup $(abspath $(O)) source
+
 UNIT_SRC := $(wildcard tests/unit/*.c)
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC))
+UNIT_POLICY := $(filter $(O)/unit/policy%,$(UNIT_TESTS))
+
+UNIT_CPU := $(filter $(O)/unit/op% $(O)/unit/pacing,$(UNIT_TESTS))
 
 unit_objects = $(patsubst %.c,$(O)/unit/obj/%.o,$(1))
 unit_archive = $(O)/unit/lib/$(1).a
@@ -27,8 +39,18 @@ $(call unit_archive,placement): $(call unit_objects,$(PLACEMENT_SRC))
 $(call unit_archive,libdistmind): $(call unit_objects,$(LIB_SRC))
 $(call unit_archive,distmindd): \
 	$(call unit_objects,$(filter-out userspace/distmindd/main.c,$(DAEMON_SRC)))
+$(call unit_archive,engine-cpu): \
+	$(call unit_objects,$(filter-out userspace/engines/cpu/main.c,$(ENGINE_CPU_SRC)))
 $(call unit_archive,distmindctl): \
 	$(call unit_objects,$(filter-out userspace/distmindctl/main.c,$(CTL_SRC)))
+$(call unit_archive,policy): $(call unit_objects,$(POLICY_SRC)) $(O)/unit/obj/rbtree.o
+
+POLICY_OBJECTS := $(call unit_objects,$(POLICY_SRC) $(wildcard tests/unit/policy*.c))
+$(POLICY_OBJECTS): UNIT_OBJ_CFLAGS = $(POLICY_CFLAGS)
+$(POLICY_OBJECTS): | $(POLICY_RBTREE)
+$(O)/unit/obj/rbtree.o: $(POLICY_RBTREE) $(O)/unit/.flags
+	@mkdir -p $(@D)
+	$(call us_say,CC,$@)$(CC) $(UNIT_CFLAGS) $(POLICY_CFLAGS) -c $< -o $@
 
 # As in userspace.mk: what -MMD does not see.
 $(call unit_objects,userspace/distmindctl/completion.c): userspace/distmindctl/distmindctl.bash
@@ -50,7 +72,7 @@ $(O)/unit/.flags: FORCE
 
 $(O)/unit/obj/%.o: %.c $(O)/unit/.flags
 	@mkdir -p $(@D)
-	$(call us_say,CC,$@)$(CC) $(UNIT_CFLAGS) -c $< -o $@
+	$(call us_say,CC,$@)$(CC) $(UNIT_CFLAGS) $(UNIT_OBJ_CFLAGS) -c $< -o $@
 
 $(O)/unit/lib/%.a:
 	@mkdir -p $(@D)
@@ -62,6 +84,13 @@ UNIT_LINK = $(CC) $(UNIT_CFLAGS) $(LDFLAGS) $^ -Wl,--as-needed $(UNIT_LIBS) -o $
 
 $(O)/unit/ctl_%: $(O)/unit/obj/tests/unit/ctl_%.o $(call unit_archive,distmindctl) \
 		$(call unit_archive,common) $(call unit_archive,libdistmind)
+	$(call us_say,LD,$@)$(UNIT_LINK)
+
+$(UNIT_CPU): UNIT_LIBS += $(OPENBLAS_LIBS) -lm
+$(UNIT_CPU): $(O)/unit/%: $(O)/unit/obj/tests/unit/%.o $(call unit_archive,engine-cpu)
+	$(call us_say,LD,$@)$(UNIT_LINK)
+
+$(UNIT_POLICY): $(O)/unit/%: $(O)/unit/obj/tests/unit/%.o $(call unit_archive,policy)
 	$(call us_say,LD,$@)$(UNIT_LINK)
 
 $(O)/unit/%: $(O)/unit/obj/tests/unit/%.o $(call unit_archive,distmindd) \

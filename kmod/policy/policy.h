@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Arbitration: which job runs next on a lane, and which one is to yield.
+ *
+ * Nothing here sleeps, allocates or takes a lock. The caller holds one lock
+ * around every call for one sched and passes the time, in nanoseconds of a
+ * clock that does not go back. Apart from policy_switch(), policy_set_lanes()
+ * and a change of class or objective, a call costs O(log n) of the tenants and
+ * entities, policy_victim() in addition O(lanes).
+ *
+ * The life of an entity:
+ *
+ *            enqueue              pick               done
+ *     idle ----------> runnable ------> running ----------> idle
+ *          <----------
+ *            remove
+ *
+ * After anything was enqueued, finished or changed, and at the time that
+ * policy_next_event() gave, the caller
+ *
+ *   1. enqueues what has become ready, before it picks,
+ *   2. picks for every lane that is idle, until that gives NULL,
+ *   3. asks every entity to yield that policy_victim() gives, until it gives
+ *      NULL,
+ *   4. sets its timer to policy_next_event().
+ *
+ * What the policies promise. J is the longest time from asking a lane to yield
+ * until it is free; for a job that never yields, what is left of it. W is
+ * POLICY_WINDOW_NS and S is POLICY_SLICE_NS.
+ *
+ *  - All: a lane is never idle while an entity of a tenant that is not
+ *    throttled is runnable.
+ *
+ *  - Capped tenants, under every policy: in any W, a tenant gets at most
+ *    share * lanes * W of lane time, and beyond that, per lane, only what a job
+ *    ran on after it was to yield; that is paid back. A job is not asked to
+ *    yield before it has run for POLICY_LIMIT_SLICE_NS. A tenant that wants
+ *    more gets 15/16 of its cap, the rest is what lets it run in bursts.
+ *
+ *  - fifo: in the order of arrival. Nobody is asked to yield.
+ *
+ *  - fair: between any two times at which tenants i and j both wait, what
+ *    they got, each divided by its share, differs by at most (lanes + 1) *
+ *    (Li / share i + Lj / share j), L being the tenant's longest stretch on a
+ *    lane: its job or, if that yields, S + J. So an entity with k - 1 older
+ *    ones of its tenant before it waits for no more than (k + lanes) * L of
+ *    its tenant's time and (k + 2 * lanes) * L * share j / share i of each
+ *    other's.
+ *
+ *  - slo: a class with an entity runnable and none running starts one within
+ *    W + S + 2 * J, whatever the others do; what is started like this is not
+ *    asked to yield for S. So standard and best effort are each sure of
+ *    1/POLICY_FLOOR of a lane. Within these two it is as under fair. Within
+ *    latency, an entity waits at most for those with an earlier deadline;
+ *    deadlines earlier than the arrival count as the arrival. A latency tenant
+ *    that has used more than share * lanes * W over about W counts as standard
+ *    until it is within its share again, at most W after it stops.
+ *
+ *  - srpt: of n tenants, one that waits starts an entity within n * (2 *
+ *    POLICY_DEFICIT_MAX + 3 + log2(n)) starts of others. Among the entities of
+ *    a tenant, one is overtaken only by those that arrive within
+ *    POLICY_SRPT_AGING times its expected length after it.
+ */
+#ifndef _DISTMIND_POLICY_H
+#define _DISTMIND_POLICY_H
+
+#include "env.h"
+
+#define POLICY_WINDOW_NS	((u64)100000000) /* shares and caps are measured over this */
+#define POLICY_SLICE_NS		((u64)5000000)	/* between equals, nobody yields sooner */
+#define POLICY_LIMIT_SLICE_NS	((u64)250000)	/* nor at its cap sooner than this */
+#define POLICY_FLOOR		20		/* a starved class gets 1/20 of a lane */
+#define POLICY_DEFICIT_MAX	4		/* starts that srpt may owe a tenant */
+#define POLICY_SRPT_AGING	16
+
+#define POLICY_LANES_MAX	1024
+#define POLICY_RANKS		DISTMIND_CLASS__COUNT
+#define POLICY_OPERATIONS	16		/* whose length a tenant remembers */
+
+struct policy;
+
+/**
+ * struct policy_estimate - how long an operation takes
+ * @operation: which
+ * @used: when it was last looked at, in looks
+ * @block: nanoseconds per block, times 256; 0 if this entry is free
+ */
+struct policy_estimate {
+	u32 operation;
+	u32 used;
+	u64 block;
+};
+
+/**
+ * struct policy_settings - what a tenant is entitled to
+ * @share: 1 to DISTMIND_SHARE_WHOLE
+ * @class: enum distmind_class
+ * @objective_ns: latency objective, 0 for none
+ * @capped: @share is a limit even when nobody else wants the lanes
+ */
+struct policy_settings {
+	u32 share;
+	u32 class;
+	u64 objective_ns;
+	bool capped;
+};
+
+/**
+ * struct policy_tenant - a vgpu, as one sched sees it
+ * @node: in @rank's tree, by @key, while @runnable
+ * @key: its place there
+ * @vtime: lane time it was charged, divided by its share; as far ahead of its
+ *	rank's as what it got too much
+ * @in_order: runnable entities that came in the order of their keys: most do,
+ *	and a list touches fewer of them than a tree
+ * @ready: the other runnable entities, by their keys
+ * @ready_count: how many there are in both
+ * @rank: of which rank it is
+ * @inverse: 1 / share, times 1000 << 10
+ * @epoch: changes when @vtime starts anew
+ * @running: how many running entities
+ * @runnable: may be picked: has an entity and is not throttled
+ * @throttled: is at its cap
+ * @over: has used more than its share and lost its precedence
+ * @settings: see there
+ * @tokens: lane time that it may use, see limit.c
+ * @reserved: lane time that was set aside for what is running
+ * @depth: most that @tokens and @reserved can be together
+ * @rate: tokens per nanosecond
+ * @refilled_ns: when @tokens were brought up to date
+ * @event_ns: when it may no longer be @throttled or @over, 0 for no event
+ * @event_node: in the sched's tree of events, if @event_ns is set
+ * @owed_node: srpt: by @owed_base, while @runnable
+ * @owed_base: srpt: the sched's @owed at which nothing is owed; what is owed
+ *	itself while not @runnable
+ * @in_sched: in the sched's list of tenants
+ * @looks: clock of @estimates
+ * @estimates: expected lengths
+ */
+struct policy_tenant {
+	/* What every decision looks at comes first. */
+	struct rb_node node;
+	u64 key;
+	u64 vtime;
+	struct list_head in_order;
+	struct rb_root_cached ready;
+	u32 ready_count;
+	u32 rank;
+	u32 inverse;
+	u32 epoch;
+	u32 running;
+	bool runnable;
+	bool throttled;
+	bool over;
+	struct policy_settings settings;
+	s64 tokens;
+	s64 reserved;
+	s64 depth;
+	u64 rate;
+	u64 refilled_ns;
+	u64 event_ns;
+	struct rb_node event_node;
+	struct rb_node owed_node;
+	u64 owed_base;
+	struct list_head in_sched;
+	u32 looks;
+	struct policy_estimate estimates[POLICY_OPERATIONS];
+};
+
+enum policy_entity_state {
+	POLICY_IDLE = 0,
+	POLICY_RUNNABLE,
+	POLICY_RUNNING,
+};
+
+/**
+ * struct policy_entity - the job at the head of a queue
+ * @tenant: whose; the caller sets this and the next three while it is idle
+ * @arrival_ns: when the job became ready; stays when it yields
+ * @deadline_ns: when it should be done, 0 for arrival plus objective
+ * @expected_ns: what is left of it, see policy_estimate_get()
+ * @link: in the tenant's list, while it is runnable and @in_order
+ * @node: in the tenant's tree, while it is runnable and not @in_order
+ * @key: its place there
+ * @state: enum policy_entity_state
+ * @rank: that it was picked from
+ * @in_order: see @link
+ * @asked: was asked to yield
+ * @epoch: of its tenant when it was picked
+ * @started_ns: when it was picked
+ * @protected_ns: not to be asked to yield before
+ * @paid_ns: run time that its tenant was charged in advance
+ * @charged: that in virtual time
+ * @reserved: tokens that were set aside for it
+ * @settled_ns: how much of its run time was taken from the tokens already
+ * @budget_ns: run time at which it needs more tokens, 0 if none are needed
+ */
+struct policy_entity {
+	union {
+		struct list_head link;
+		struct rb_node node;
+	};
+	u64 key;
+	struct policy_tenant *tenant;
+	u64 arrival_ns;
+	u64 deadline_ns;
+	u64 expected_ns;
+	u8 state;
+	u8 rank;
+	bool in_order;
+	bool asked;
+	u32 epoch;
+	u64 started_ns;
+	u64 protected_ns;
+	u64 paid_ns;
+	u64 charged;
+	s64 reserved;
+	u64 settled_ns;
+	u64 budget_ns;
+};
+
+/**
+ * struct policy_rank - tenants among which the policy's order decides
+ * @tenants: those who may be picked
+ * @vtime: virtual time: where the tenant that was picked last stood
+ * @waiting: runnable entities of @tenants
+ * @running: entities that were picked from here
+ * @starved_ns: how long entities waited while none was running; a nanosecond
+ *	of run time makes up for POLICY_FLOOR of waiting
+ * @aged_ns: when @starved_ns was brought up to date
+ */
+struct policy_rank {
+	struct rb_root_cached tenants;
+	u64 vtime;
+	u32 waiting;
+	u32 running;
+	u64 starved_ns;
+	u64 aged_ns;
+};
+
+/**
+ * struct policy_sched - arbitration of the lanes of one kind of a gpu
+ * @policy: which
+ * @lanes: how many
+ * @running: entities that were picked and are not done
+ * @active: tenants that may be picked
+ * @ranks: the higher the more urgent
+ * @events: tenants by the time at which something changes for them
+ * @recheck_ns: when policy_victim() may have a different answer, 0 for never
+ * @owed_tree: srpt: tenants, those who are owed most first
+ * @owed: srpt: what every tenant was given so far
+ * @tenants: all of them
+ */
+struct policy_sched {
+	const struct policy *policy;
+	u32 lanes;
+	u32 running;
+	u32 active;
+	struct policy_rank ranks[POLICY_RANKS];
+	struct rb_root_cached events;
+	u64 recheck_ns;
+	struct rb_root_cached owed_tree;
+	u64 owed;
+	struct list_head tenants;
+};
+
+extern const struct policy policy_fifo;
+extern const struct policy policy_fair;
+extern const struct policy policy_slo;
+extern const struct policy policy_srpt;
+
+/* NULL if there is none of that name; policy_slo is the default. */
+const struct policy *policy_find(const char *name);
+const char *policy_name(const struct policy *policy);
+
+void policy_sched_init(struct policy_sched *sched, const struct policy *policy, u32 lanes);
+/* A lane has failed, or is back: one that cannot be given away must not be counted. O(n log n). */
+void policy_set_lanes(struct policy_sched *sched, u32 lanes, u64 now);
+/* Every entity stays what it is, runnable or running. O(n log n). */
+void policy_switch(struct policy_sched *sched, const struct policy *policy, u64 now);
+
+void policy_tenant_init(struct policy_sched *sched, struct policy_tenant *tenant,
+			const struct policy_settings *settings, u64 now);
+void policy_tenant_change(struct policy_sched *sched, struct policy_tenant *tenant,
+			  const struct policy_settings *settings, u64 now);
+/* All of its entities must be idle. */
+void policy_tenant_exit(struct policy_sched *sched, struct policy_tenant *tenant);
+
+/* The entity is idle and, but for the fields that the caller sets, zero or as it was. */
+void policy_enqueue(struct policy_sched *sched, struct policy_entity *entity, u64 now);
+/* Take back what is runnable; nothing happens to an idle entity. */
+void policy_remove(struct policy_sched *sched, struct policy_entity *entity, u64 now);
+struct policy_entity *policy_pick(struct policy_sched *sched, u64 now);
+/* It ran for @ran_ns, to its end or until it yielded. */
+void policy_done(struct policy_sched *sched, struct policy_entity *entity, u64 ran_ns, u64 now);
+/*
+ * @running are all that run, also those that were asked already; it may give
+ * one of them only once. A tenant at its cap yields even if nobody waits.
+ */
+struct policy_entity *policy_victim(struct policy_sched *sched, struct policy_entity **running,
+				    u32 count, u64 now);
+/* 0 if nothing will change by itself; a time that has passed means at once. */
+u64 policy_next_event(struct policy_sched *sched, u64 now);
+
+/* Expected length of a job, and what it really took, all its stretches together. */
+u64 policy_estimate_get(struct policy_tenant *tenant, u32 operation, u32 blocks);
+void policy_estimate_update(struct policy_tenant *tenant, u32 operation, u32 blocks, u64 ran_ns);
+
+#endif /* _DISTMIND_POLICY_H */

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Shortest expected remaining time first, with a fairness deficit.
+ *
+ * Every start gives each of the n runnable tenants 1/n and takes 1 from the
+ * one that was picked. Once a tenant is owed more than POLICY_DEFICIT_MAX, the
+ * one that is owed most goes first. Instead of giving something to everybody,
+ * the sched counts what everybody was given, and a tenant remembers where that
+ * counter was when it was owed nothing.
+ *
+ * A job counts as shorter the longer it has waited, so that a tenant's long
+ * jobs are not starved by its own short ones.
+ */
+#include "core.h"
+
+#define ONE_START	0x100000000LL
+#define PREEMPT_COST_NS	100000
+#define OWED_MAX	(POLICY_DEFICIT_MAX * ONE_START)
+
+static u64 srpt_entity_key(const struct policy_entity *entity)
+{
+	return entity->arrival_ns / POLICY_SRPT_AGING + policy_expected(entity);
+}
+
+static u64 srpt_tenant_key(const struct policy_tenant *tenant)
+{
+	return policy_first_entity(tenant)->key;
+}
+
+static s64 owed_to(const struct policy_sched *sched, const struct policy_tenant *tenant)
+{
+	return sched->owed - tenant->owed_base;
+}
+
+static bool owed_less(struct rb_node *a, const struct rb_node *b)
+{
+	return policy_before(rb_entry(a, struct policy_tenant, owed_node)->owed_base,
+			     rb_entry(b, struct policy_tenant, owed_node)->owed_base);
+}
+
+/* Nothing is earned while not runnable, and neither debt nor credit adds up without limit. */
+static void srpt_join(struct policy_sched *sched, struct policy_tenant *tenant)
+{
+	s64 owed = clamp_t(s64, tenant->owed_base, -OWED_MAX, OWED_MAX);
+
+	tenant->owed_base = sched->owed - owed;
+	rb_add_cached(&tenant->owed_node, &sched->owed_tree, owed_less);
+}
+
+static void srpt_leave(struct policy_sched *sched, struct policy_tenant *tenant)
+{
+	rb_erase_cached(&tenant->owed_node, &sched->owed_tree);
+	tenant->owed_base = owed_to(sched, tenant);
+}
+
+static void srpt_started(struct policy_sched *sched, struct policy_tenant *tenant)
+{
+	sched->owed += div64_u64(ONE_START, sched->active);
+	rb_erase_cached(&tenant->owed_node, &sched->owed_tree);
+	tenant->owed_base += ONE_START;
+	/* Debt is limited too, or one that had much while few wanted any starves later. */
+	if (owed_to(sched, tenant) < -OWED_MAX)
+		tenant->owed_base = sched->owed + OWED_MAX;
+	rb_add_cached(&tenant->owed_node, &sched->owed_tree, owed_less);
+}
+
+static struct policy_tenant *srpt_select(struct policy_sched *sched, u64 now, bool *starved)
+{
+	struct policy_tenant *tenant = rb_entry_safe(rb_first_cached(&sched->owed_tree),
+						     struct policy_tenant, owed_node);
+
+	if (tenant && owed_to(sched, tenant) > OWED_MAX) {
+		*starved = true;
+		return tenant;
+	}
+	return policy_first_tenant(&sched->ranks[0]);
+}
+
+/* A job that has run longer than expected is taken to be half way. */
+static u64 remaining(const struct policy_entity *running, u64 now)
+{
+	u64 expected = policy_expected(running), ran = policy_ran(running, now);
+
+	return expected > ran ? expected - ran : ran;
+}
+
+/* Only for one that is a good deal shorter: to yield and to resume costs something too. */
+static bool srpt_preempts(const struct policy_entity *waiter, bool starved,
+			  const struct policy_entity *running, u64 now, u64 *when)
+{
+	u64 worth = 2 * policy_expected(waiter) + PREEMPT_COST_NS;
+
+	/* If not now, then perhaps when it turns out to be longer than was expected. */
+	*when = running->started_ns + max(worth, policy_expected(running)) + 1;
+	return remaining(running, now) > worth;
+}
+
+const struct policy policy_srpt = {
+	.name = "srpt",
+	.entity_key = srpt_entity_key,
+	.tenant_key = srpt_tenant_key,
+	.select = srpt_select,
+	.preempts = srpt_preempts,
+	.excess = remaining,
+	.join = srpt_join,
+	.leave = srpt_leave,
+	.started = srpt_started,
+};
