@@ -19,6 +19,9 @@
 #include "dmabuf.h"
 #include "ioctl.h"
 #include "node.h"
+#include "queue.h"
+#include "submit.h"
+#include "timeline.h"
 #include "vgpu.h"
 
 /* A map offset is a handle and an offset into its buffer. */
@@ -36,6 +39,8 @@ static struct distmind_client *client_create(struct distmind_vgpu *vgpu, bool ho
 	if (!client)
 		return ERR_PTR(-ENOMEM);
 	xa_init_flags(&client->buffers, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
+	xa_init_flags(&client->queues, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
+	xa_init_flags(&client->timelines, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 	client->id = atomic64_inc_return(&last_id);
 	client->vgpu = vgpu;
 	client->holds_lease = holds_lease;
@@ -55,37 +60,69 @@ static struct distmind_client *client_create(struct distmind_vgpu *vgpu, bool ho
 	return client;
 }
 
-/* Takes the first buffer out of the client's handles, with its reference. */
-static struct distmind_buffer *take_first(struct distmind_client *client)
+static void *take_first(struct xarray *handles)
 {
-	struct distmind_buffer *buffer;
 	unsigned long handle = 0;
+	void *object = xa_find(handles, &handle, ULONG_MAX, XA_PRESENT);
 
+	if (object)
+		xa_erase(handles, handle);
+	return object;
+}
+
+/* What was taken out of a client's handles, with its reference. */
+struct taken {
+	struct distmind_queue *queue;
+	struct distmind_timeline *timeline;
+	struct distmind_buffer *buffer;
+};
+
+/* One object, under the vgpu's lock. Queues go first: they hold the others. */
+static bool take_one(struct distmind_client *client, struct taken *taken)
+{
 	lockdep_assert_held(&client->vgpu->lock);
-	buffer = xa_find(&client->buffers, &handle, ULONG_MAX, XA_PRESENT);
-	if (buffer)
-		xa_erase(&client->buffers, handle);
-	return buffer;
+	memset(taken, 0, sizeof(*taken));
+	taken->queue = take_first(&client->queues);
+	if (!taken->queue)
+		taken->timeline = take_first(&client->timelines);
+	if (!taken->queue && !taken->timeline)
+		taken->buffer = take_first(&client->buffers);
+	return taken->queue || taken->timeline || taken->buffer;
+}
+
+/* Without the lock. */
+static void give_back(struct taken *taken)
+{
+	if (taken->queue) {
+		distmind_queue_end(taken->queue, -ECANCELED);
+		distmind_queue_put(taken->queue);
+	}
+	if (taken->timeline)
+		distmind_timeline_put(taken->timeline);
+	if (taken->buffer)
+		distmind_buffer_put(taken->buffer);
+	cond_resched();
 }
 
 static void client_destroy(struct distmind_client *client)
 {
 	struct distmind_vgpu *vgpu = client->vgpu;
-	struct distmind_buffer *buffer;
+	struct taken taken;
 
 	if (client->holds_lease)
 		distmind_vgpu_kill(vgpu);
 	mutex_lock(&vgpu->lock);
 	list_del(&client->in_vgpu);
 	vgpu->client_count--;
-	while ((buffer = take_first(client))) {
+	while (take_one(client, &taken)) {
 		mutex_unlock(&vgpu->lock);
-		distmind_buffer_put(buffer);
-		cond_resched();
+		give_back(&taken);
 		mutex_lock(&vgpu->lock);
 	}
 	mutex_unlock(&vgpu->lock);
 	xa_destroy(&client->buffers);
+	xa_destroy(&client->queues);
+	xa_destroy(&client->timelines);
 	kfree(client);
 	distmind_vgpu_put(vgpu);
 }
@@ -93,22 +130,22 @@ static void client_destroy(struct distmind_client *client)
 /* The vgpu is dead, so nobody adds clients or handles any more. */
 void distmind_client_drop_handles(struct distmind_vgpu *vgpu)
 {
-	struct distmind_buffer *buffer;
 	struct distmind_client *client;
+	struct taken taken;
+	bool found;
 
 	do {
-		buffer = NULL;
+		found = false;
 		mutex_lock(&vgpu->lock);
 		list_for_each_entry(client, &vgpu->clients, in_vgpu) {
-			buffer = take_first(client);
-			if (buffer)
+			found = take_one(client, &taken);
+			if (found)
 				break;
 		}
 		mutex_unlock(&vgpu->lock);
-		if (buffer)
-			distmind_buffer_put(buffer);
-		cond_resched();
-	} while (buffer);
+		if (found)
+			give_back(&taken);
+	} while (found);
 }
 
 /* The file with which the vgpu lives and dies. */
@@ -282,6 +319,142 @@ static int buffer_export(struct file *file, void *arg, void __user *user)
 	return 0;
 }
 
+/* Takes over the reference to @timeline. */
+static int add_timeline(struct distmind_client *client, struct distmind_timeline *timeline,
+			bool writable, u32 *handle)
+{
+	struct distmind_vgpu *vgpu = client->vgpu;
+	int err = -ENODEV;
+
+	mutex_lock(&vgpu->lock);
+	if (!vgpu->dead)
+		err = xa_alloc(&client->timelines, handle, timeline, XA_LIMIT(1, HANDLE_MAX),
+			       GFP_KERNEL_ACCOUNT);
+	if (!err && writable)
+		xa_set_mark(&client->timelines, *handle, DISTMIND_CLIENT_WRITABLE);
+	mutex_unlock(&vgpu->lock);
+	if (err)
+		distmind_timeline_put(timeline);
+	return err == -EBUSY ? -ENOSPC : err;
+}
+
+static int timeline_create(struct file *file, void *arg, void __user *user)
+{
+	struct distmind_timeline_create *create = arg;
+	struct distmind_timeline *timeline;
+
+	if (create->pad)
+		return -EINVAL;
+	timeline = distmind_timeline_create(create->value);
+	if (IS_ERR(timeline))
+		return PTR_ERR(timeline);
+	return add_timeline(file->private_data, timeline, true, &create->handle);
+}
+
+static int timeline_destroy(struct file *file, void *arg, void __user *user)
+{
+	struct distmind_client *client = file->private_data;
+	struct distmind_timeline_destroy *destroy = arg;
+	struct distmind_timeline *timeline;
+
+	if (destroy->pad)
+		return -EINVAL;
+	mutex_lock(&client->vgpu->lock);
+	timeline = xa_erase(&client->timelines, destroy->handle);
+	mutex_unlock(&client->vgpu->lock);
+	if (!timeline)
+		return -ENOENT;
+	distmind_timeline_put(timeline);
+	return 0;
+}
+
+static int timeline_export(struct file *file, void *arg, void __user *user)
+{
+	struct distmind_client *client = file->private_data;
+	struct distmind_timeline_export *export = arg;
+	struct distmind_timeline *timeline;
+	bool writable;
+	int fd;
+
+	if (export->pad || export->flags & ~DISTMIND_EXPORT__ALL)
+		return -EINVAL;
+	mutex_lock(&client->vgpu->lock);
+	timeline = xa_load(&client->timelines, export->handle);
+	writable = xa_get_mark(&client->timelines, export->handle, DISTMIND_CLIENT_WRITABLE);
+	if (timeline)
+		distmind_timeline_get(timeline);
+	mutex_unlock(&client->vgpu->lock);
+	if (!timeline)
+		return -ENOENT;
+	fd = -EACCES;
+	if (writable || !(export->flags & DISTMIND_EXPORT_RDWR))
+		fd = distmind_timeline_export(timeline, export->flags);
+	distmind_timeline_put(timeline);
+	if (fd < 0)
+		return fd;
+	export->fd = fd;
+	return 0;
+}
+
+static int timeline_import(struct file *file, void *arg, void __user *user)
+{
+	struct distmind_timeline_import *import = arg;
+	struct distmind_timeline *timeline;
+	bool writable;
+
+	timeline = distmind_timeline_import(import->fd, &writable);
+	if (IS_ERR(timeline))
+		return PTR_ERR(timeline);
+	return add_timeline(file->private_data, timeline, writable, &import->handle);
+}
+
+static int queue_create(struct file *file, void *arg, void __user *user)
+{
+	struct distmind_client *client = file->private_data;
+	struct distmind_queue_create *create = arg;
+	struct distmind_vgpu *vgpu = client->vgpu;
+	struct distmind_queue *queue = NULL;
+	struct distmind_tenant *tenant;
+	int err;
+
+	if (create->flags || create->kind >= DISTMIND_LANE__COUNT || !create->depth ||
+	    create->depth > DISTMIND_QUEUE_DEPTH_MAX)
+		return -EINVAL;
+	mutex_lock(&vgpu->lock);
+	tenant = distmind_vgpu_get_tenant(vgpu);
+	err = PTR_ERR_OR_ZERO(tenant);
+	if (!err) {
+		queue = distmind_queue_create(tenant, create->kind, create->depth);
+		err = PTR_ERR_OR_ZERO(queue);
+	}
+	if (!err) {
+		err = xa_alloc(&client->queues, &create->handle, queue, XA_LIMIT(1, HANDLE_MAX),
+			       GFP_KERNEL_ACCOUNT);
+		if (err)
+			distmind_queue_put(queue);
+	}
+	mutex_unlock(&vgpu->lock);
+	return err == -EBUSY ? -ENOSPC : err;
+}
+
+static int queue_destroy(struct file *file, void *arg, void __user *user)
+{
+	struct distmind_client *client = file->private_data;
+	struct distmind_queue_destroy *destroy = arg;
+	struct distmind_queue *queue;
+
+	if (destroy->pad)
+		return -EINVAL;
+	mutex_lock(&client->vgpu->lock);
+	queue = xa_erase(&client->queues, destroy->handle);
+	mutex_unlock(&client->vgpu->lock);
+	if (!queue)
+		return -ENOENT;
+	distmind_queue_end(queue, -ECANCELED);
+	distmind_queue_put(queue);
+	return 0;
+}
+
 static const struct distmind_ioctl ioctls[] = {
 	DISTMIND_IOCTL(DISTMIND_IOC_QUERY, distmind_query, distmind_ioctl_query),
 	DISTMIND_IOCTL(DISTMIND_IOC_VGPU_INFO, distmind_vgpu_info, vgpu_info),
@@ -289,6 +462,13 @@ static const struct distmind_ioctl ioctls[] = {
 	DISTMIND_IOCTL(DISTMIND_IOC_BUFFER_DESTROY, distmind_buffer_destroy, buffer_destroy),
 	DISTMIND_IOCTL(DISTMIND_IOC_BUFFER_INFO, distmind_buffer_info, buffer_info),
 	DISTMIND_IOCTL(DISTMIND_IOC_BUFFER_EXPORT, distmind_buffer_export, buffer_export),
+	DISTMIND_IOCTL(DISTMIND_IOC_TIMELINE_CREATE, distmind_timeline_create, timeline_create),
+	DISTMIND_IOCTL(DISTMIND_IOC_TIMELINE_DESTROY, distmind_timeline_destroy, timeline_destroy),
+	DISTMIND_IOCTL(DISTMIND_IOC_TIMELINE_EXPORT, distmind_timeline_export, timeline_export),
+	DISTMIND_IOCTL(DISTMIND_IOC_TIMELINE_IMPORT, distmind_timeline_import, timeline_import),
+	DISTMIND_IOCTL(DISTMIND_IOC_QUEUE_CREATE, distmind_queue_create, queue_create),
+	DISTMIND_IOCTL(DISTMIND_IOC_QUEUE_DESTROY, distmind_queue_destroy, queue_destroy),
+	DISTMIND_IOCTL(DISTMIND_IOC_SUBMIT, distmind_submit, distmind_submit_call),
 };
 
 static long client_ioctl(struct file *file, unsigned int cmd, unsigned long arg)

@@ -14,6 +14,8 @@ struct file;
  * @vgpu: which; the client holds it
  * @in_vgpu: in @vgpu->clients; under the vgpu's lock
  * @buffers: handle to buffer, each with a reference; under the vgpu's lock
+ * @queues: handle to queue, likewise
+ * @timelines: handle to timeline, likewise; the mark says that it may be signalled
  * @holds_lease: the vgpu ends with this file
  */
 struct distmind_client {
@@ -21,8 +23,12 @@ struct distmind_client {
 	struct distmind_vgpu *vgpu;
 	struct list_head in_vgpu;
 	struct xarray buffers;
+	struct xarray queues;
+	struct xarray timelines;
 	bool holds_lease;
 };
+
+#define DISTMIND_CLIENT_WRITABLE XA_MARK_1 /* of a timeline */
 
 struct file *distmind_client_open_lease(struct distmind_vgpu *vgpu);
 void distmind_client_drop_handles(struct distmind_vgpu *vgpu);

@@ -13,6 +13,17 @@ static inline void vm_flags_set(struct vm_area_struct *vma, vm_flags_t flags)
 {
 	vma->vm_flags |= flags;
 }
+
+static inline void vm_flags_mod(struct vm_area_struct *vma, vm_flags_t set, vm_flags_t clear)
+{
+	vma->vm_flags = (vma->vm_flags | set) & ~clear;
+}
+#endif
+
+#ifdef HAVE_EVENTFD_SIGNAL_ONE
+#define distmind_eventfd_signal(ctx) eventfd_signal(ctx)
+#else
+#define distmind_eventfd_signal(ctx) eventfd_signal(ctx, 1)
 #endif
 
 /* The device that a devnode callback is given. */

@@ -96,8 +96,16 @@ out:
 	return err;
 }
 
+static int engine_exchange(struct file *file, void *arg, void __user *user)
+{
+	struct distmind_gpu *gpu = get_gpu(file);
+
+	return gpu ? distmind_sched_exchange(&gpu->sched, arg) : -ENODEV;
+}
+
 static const struct distmind_ioctl ioctls[] = {
 	DISTMIND_IOCTL(DISTMIND_IOC_QUERY, distmind_query, distmind_ioctl_query),
+	DISTMIND_IOCTL(DISTMIND_IOC_ENGINE_EXCHANGE, distmind_engine_exchange, engine_exchange),
 	DISTMIND_IOCTL(DISTMIND_IOC_ENGINE_REGISTER, distmind_engine_register, engine_register),
 };
 
@@ -112,6 +120,8 @@ static int engine_mmap(struct file *file, struct vm_area_struct *vma)
 
 	if (!gpu)
 		return -ENODEV;
+	if (vma->vm_pgoff >= DISTMIND_LANE_MAP_OFFSET >> PAGE_SHIFT)
+		return distmind_sched_mmap(&gpu->sched, vma);
 	return distmind_heap_mmap(&gpu->heap, vma);
 }
 

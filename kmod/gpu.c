@@ -33,6 +33,7 @@ static void gpu_release(struct kref *ref)
 {
 	struct distmind_gpu *gpu = container_of(ref, struct distmind_gpu, ref);
 
+	distmind_sched_destroy(&gpu->sched);
 	distmind_heap_destroy(&gpu->heap);
 	kfree(gpu);
 	distmind_ledger_destroyed(DISTMIND_OBJECT_GPU);
@@ -67,6 +68,7 @@ static void remove_locked(struct distmind_gpu *gpu)
 	struct distmind_vgpu *vgpu, *next;
 
 	lockdep_assert_held(&distmind_pool_lock);
+	distmind_sched_end(&gpu->sched, -EOWNERDEAD);
 	list_for_each_entry_safe(vgpu, next, &gpu->vgpus, on_gpu)
 		distmind_vgpu_bind(vgpu, NULL);
 	gpu->state = DISTMIND_GPU_STATE_LOST;
@@ -95,6 +97,9 @@ struct distmind_gpu *distmind_gpu_register(const struct distmind_engine_register
 	    (arg->numa_node < 0 || arg->numa_node >= MAX_NUMNODES ||
 	     !node_state(arg->numa_node, N_MEMORY)))
 		return ERR_PTR(-EINVAL);
+	if (arg->compute_lanes > DISTMIND_LANES_MAX ||
+	    arg->copy_lanes > DISTMIND_LANES_MAX - arg->compute_lanes)
+		return ERR_PTR(-EINVAL);
 	if (arg->heap_size >> PAGE_SHIFT > totalram_pages())
 		return ERR_PTR(-ENOMEM);
 	pages = arg->heap_size >> PAGE_SHIFT;
@@ -102,6 +107,11 @@ struct distmind_gpu *distmind_gpu_register(const struct distmind_engine_register
 	gpu = kzalloc(sizeof(*gpu), GFP_KERNEL);
 	if (!gpu)
 		return ERR_PTR(-ENOMEM);
+	err = distmind_sched_init(&gpu->sched, arg->compute_lanes, arg->copy_lanes);
+	if (err) {
+		kfree(gpu);
+		return ERR_PTR(err);
+	}
 	distmind_ledger_created(DISTMIND_OBJECT_GPU);
 	kref_init(&gpu->ref);
 	strscpy(gpu->name, arg->name, sizeof(gpu->name));
@@ -138,21 +148,37 @@ err_put:
 	return ERR_PTR(err);
 }
 
+static void lose_locked(struct distmind_gpu *gpu)
+{
+	if (gpu->state == DISTMIND_GPU_STATE_LOST)
+		return;
+	gpu->state = DISTMIND_GPU_STATE_LOST;
+	distmind_sched_end(&gpu->sched, -EOWNERDEAD);
+	trace_distmind_gpu_lose(gpu);
+	distmind_netlink_notify_gpu(DISTMIND_CMD_GPU_CHANGE_NTF, gpu);
+}
+
 /* Its engine is gone. */
 void distmind_gpu_lose(struct distmind_gpu *gpu)
 {
 	mutex_lock(&distmind_pool_lock);
-	if (!gpu->removed) {
-		gpu->state = DISTMIND_GPU_STATE_LOST;
-		trace_distmind_gpu_lose(gpu);
-		distmind_netlink_notify_gpu(DISTMIND_CMD_GPU_CHANGE_NTF, gpu);
-	}
+	lose_locked(gpu);
 	mutex_unlock(&distmind_pool_lock);
 }
 
-int distmind_gpu_drain(u32 id, bool drain, struct netlink_ext_ack *extack)
+/* Its engine does not answer any more. Does nothing while the pool is locked. */
+void distmind_gpu_try_lose(struct distmind_gpu *gpu)
 {
-	u32 state = drain ? DISTMIND_GPU_STATE_DRAINING : DISTMIND_GPU_STATE_READY;
+	if (mutex_trylock(&distmind_pool_lock)) {
+		lose_locked(gpu);
+		mutex_unlock(&distmind_pool_lock);
+	}
+}
+
+/* What is NULL or 0 stays as it is. */
+int distmind_gpu_set(u32 id, const u32 *drain, const struct policy *policy, u64 hang_ns,
+		     struct netlink_ext_ack *extack)
+{
 	struct distmind_gpu *gpu;
 	int err = 0;
 
@@ -164,9 +190,17 @@ int distmind_gpu_drain(u32 id, bool drain, struct netlink_ext_ack *extack)
 	} else if (gpu->state == DISTMIND_GPU_STATE_LOST) {
 		NL_SET_ERR_MSG(extack, "the gpu is lost: remove it, or start its engine again");
 		err = -EOWNERDEAD;
-	} else if (gpu->state != state) {
-		gpu->state = state;
-		distmind_netlink_notify_gpu(DISTMIND_CMD_GPU_CHANGE_NTF, gpu);
+	} else {
+		u32 state = gpu->state;
+
+		if (drain)
+			state = *drain ? DISTMIND_GPU_STATE_DRAINING : DISTMIND_GPU_STATE_READY;
+		if (policy || hang_ns)
+			distmind_sched_configure(&gpu->sched, policy, hang_ns);
+		if (state != gpu->state || policy || hang_ns) {
+			gpu->state = state;
+			distmind_netlink_notify_gpu(DISTMIND_CMD_GPU_CHANGE_NTF, gpu);
+		}
 	}
 	mutex_unlock(&distmind_pool_lock);
 	return err;

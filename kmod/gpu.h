@@ -9,6 +9,7 @@
 #include <uapi/linux/distmind_netlink.h>
 
 #include "heap.h"
+#include "sched.h"
 #include "table.h"
 
 struct netlink_ext_ack;
@@ -27,6 +28,7 @@ struct netlink_ext_ack;
  * @vgpu_count: length of @vgpus; under distmind_pool_lock
  * @wait: where the engine sleeps; woken when the gpu is removed
  * @heap: its memory
+ * @sched: its lanes and who gets them
  */
 struct distmind_gpu {
 	struct kref ref;
@@ -41,6 +43,7 @@ struct distmind_gpu {
 	u32 vgpu_count;
 	wait_queue_head_t wait;
 	struct distmind_heap heap;
+	struct distmind_sched sched;
 };
 
 extern struct mutex distmind_pool_lock;
@@ -49,7 +52,9 @@ extern struct distmind_table distmind_gpus;
 struct distmind_gpu *distmind_gpu_register(const struct distmind_engine_register *arg,
 					   struct inode *inode);
 void distmind_gpu_lose(struct distmind_gpu *gpu);
-int distmind_gpu_drain(u32 id, bool drain, struct netlink_ext_ack *extack);
+void distmind_gpu_try_lose(struct distmind_gpu *gpu);
+int distmind_gpu_set(u32 id, const u32 *drain, const struct policy *policy, u64 hang_ns,
+		     struct netlink_ext_ack *extack);
 int distmind_gpu_remove(u32 id, struct netlink_ext_ack *extack);
 void distmind_gpu_get(struct distmind_gpu *gpu);
 void distmind_gpu_put(struct distmind_gpu *gpu);

@@ -12,7 +12,7 @@
 #include "ioctl.h"
 
 /* Room for the largest structure of uapi/linux/distmind.h. */
-union distmind_arg {
+union argument {
 	struct distmind_query query;
 	struct distmind_acquire acquire;
 	struct distmind_engine_register engine_register;
@@ -21,6 +21,17 @@ union distmind_arg {
 	struct distmind_buffer_destroy buffer_destroy;
 	struct distmind_buffer_info buffer_info;
 	struct distmind_buffer_export buffer_export;
+	struct distmind_engine_exchange engine_exchange;
+	struct distmind_timeline_create timeline_create;
+	struct distmind_timeline_destroy timeline_destroy;
+	struct distmind_timeline_export timeline_export;
+	struct distmind_timeline_import timeline_import;
+	struct distmind_timeline_wait timeline_wait;
+	struct distmind_timeline_signal timeline_signal;
+	struct distmind_timeline_watch timeline_watch;
+	struct distmind_queue_create queue_create;
+	struct distmind_queue_destroy queue_destroy;
+	struct distmind_submit submit;
 };
 
 long distmind_ioctl_dispatch(struct file *file, unsigned int cmd, unsigned long arg,
@@ -29,7 +40,7 @@ long distmind_ioctl_dispatch(struct file *file, unsigned int cmd, unsigned long 
 	const struct distmind_ioctl *entry = NULL;
 	void __user *user = (void __user *)arg;
 	size_t size = _IOC_SIZE(cmd);
-	union distmind_arg copy;
+	union argument copy;
 	size_t i;
 	int err;
 

@@ -17,6 +17,9 @@ static const char *const names[DISTMIND_OBJECT__COUNT] = {
 	[DISTMIND_OBJECT_VGPU] = "vgpu",
 	[DISTMIND_OBJECT_BUFFER] = "buffer",
 	[DISTMIND_OBJECT_REQUEST] = "request",
+	[DISTMIND_OBJECT_TIMELINE] = "timeline",
+	[DISTMIND_OBJECT_QUEUE] = "queue",
+	[DISTMIND_OBJECT_JOB] = "job",
 };
 
 static atomic64_t created[DISTMIND_OBJECT__COUNT];
@@ -52,7 +55,7 @@ void __init distmind_ledger_init(void)
 
 void distmind_ledger_exit(void)
 {
-	char line[160];
+	char line[256];
 	bool balanced = true;
 	int i, len = 0;
 

@@ -13,7 +13,7 @@
 
 extern const struct nla_policy distmind_gpu_get_nl_policy[DISTMIND_A_GPU_ID + 1];
 
-extern const struct nla_policy distmind_gpu_set_nl_policy[DISTMIND_A_GPU_DRAIN + 1];
+extern const struct nla_policy distmind_gpu_set_nl_policy[DISTMIND_A_GPU_HANG + 1];
 
 extern const struct nla_policy distmind_gpu_del_nl_policy[DISTMIND_A_GPU_ID + 1];
 

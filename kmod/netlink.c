@@ -50,10 +50,40 @@ static bool may_see(struct sk_buff *request, kuid_t uid)
 
 /* How the objects look in a message. Each returns false if it does not fit. */
 
+static bool fill_sched(struct sk_buff *skb, struct distmind_sched *sched)
+{
+	struct distmind_sched_stats stats;
+	const struct policy *policy;
+	u64 hang_ns;
+
+	spin_lock(&sched->lock);
+	stats = sched->stats;
+	policy = sched->policy[DISTMIND_LANE_COMPUTE].policy;
+	hang_ns = sched->hang_ns;
+	spin_unlock(&sched->lock);
+	return !(nla_put_string(skb, DISTMIND_A_GPU_POLICY, policy_name(policy)) ||
+		 nla_put_u32(skb, DISTMIND_A_GPU_COMPUTE_LANES,
+			     sched->lanes_of[DISTMIND_LANE_COMPUTE]) ||
+		 nla_put_u32(skb, DISTMIND_A_GPU_COPY_LANES,
+			     sched->lanes_of[DISTMIND_LANE_COPY]) ||
+		 nla_put_u64_64bit(skb, DISTMIND_A_GPU_HANG, hang_ns, DISTMIND_A_GPU_PAD) ||
+		 nla_put_u64_64bit(skb, DISTMIND_A_GPU_JOBS, stats.jobs, DISTMIND_A_GPU_PAD) ||
+		 nla_put_u64_64bit(skb, DISTMIND_A_GPU_FAILED_JOBS, stats.failed,
+				   DISTMIND_A_GPU_PAD) ||
+		 nla_put_u64_64bit(skb, DISTMIND_A_GPU_BUSY, stats.busy_ns, DISTMIND_A_GPU_PAD) ||
+		 nla_put_u64_64bit(skb, DISTMIND_A_GPU_PREEMPTIONS, stats.preemptions,
+				   DISTMIND_A_GPU_PAD) ||
+		 nla_put_u64_64bit(skb, DISTMIND_A_GPU_HANGS, stats.hangs, DISTMIND_A_GPU_PAD) ||
+		 nla_put(skb, DISTMIND_A_GPU_PREEMPT_LATENCY, sizeof(stats.latency),
+			 stats.latency));
+}
+
 static bool fill_gpu(struct sk_buff *skb, void *object)
 {
 	struct distmind_gpu *gpu = object;
 
+	if (!fill_sched(skb, &gpu->sched))
+		return false;
 	return !(nla_put_u32(skb, DISTMIND_A_GPU_ID, gpu->id) ||
 		 nla_put_string(skb, DISTMIND_A_GPU_NAME, gpu->name) ||
 		 nla_put_string(skb, DISTMIND_A_GPU_KIND, gpu->kind) ||
@@ -456,18 +486,40 @@ int distmind_nl_request_get_dumpit(struct sk_buff *skb, struct netlink_callback 
 
 int distmind_nl_gpu_set_doit(struct sk_buff *skb, struct genl_info *info)
 {
-	u32 id;
+	struct nlattr **attrs = info->attrs;
+	const struct policy *policy = NULL;
+	u64 hang_ns = 0;
+	u32 id, drain;
 	int err;
 
 	err = get_id(info, &id);
 	if (err)
 		return err;
-	if (GENL_REQ_ATTR_CHECK(info, DISTMIND_A_GPU_DRAIN)) {
-		NL_SET_ERR_MSG(info->extack, "drain is missing");
+	if (attrs[DISTMIND_A_GPU_DRAIN])
+		drain = nla_get_u32(attrs[DISTMIND_A_GPU_DRAIN]);
+	if (attrs[DISTMIND_A_GPU_HANG]) {
+		hang_ns = nla_get_u64(attrs[DISTMIND_A_GPU_HANG]);
+		if (hang_ns < NSEC_PER_MSEC || hang_ns > 3600ULL * NSEC_PER_SEC) {
+			NL_SET_ERR_MSG_ATTR(info->extack, attrs[DISTMIND_A_GPU_HANG],
+					    "hang must be 1 ms to 1 hour");
+			return -ERANGE;
+		}
+	}
+	if (attrs[DISTMIND_A_GPU_POLICY]) {
+		policy = policy_find(nla_data(attrs[DISTMIND_A_GPU_POLICY]));
+		if (!policy) {
+			NL_SET_ERR_MSG_ATTR(info->extack, attrs[DISTMIND_A_GPU_POLICY],
+					    "no such policy: there are fifo, fair, slo and srpt");
+			return -EINVAL;
+		}
+	}
+	if (!attrs[DISTMIND_A_GPU_DRAIN] && !policy && !hang_ns) {
+		NL_SET_ERR_MSG(info->extack, "nothing to set: drain, policy and hang are missing");
 		return -EINVAL;
 	}
-	NL_SET_BAD_ATTR(info->extack, info->attrs[DISTMIND_A_GPU_ID]);
-	return distmind_gpu_drain(id, nla_get_u32(info->attrs[DISTMIND_A_GPU_DRAIN]), info->extack);
+	NL_SET_BAD_ATTR(info->extack, attrs[DISTMIND_A_GPU_ID]);
+	return distmind_gpu_set(id, attrs[DISTMIND_A_GPU_DRAIN] ? &drain : NULL, policy, hang_ns,
+				info->extack);
 }
 
 int distmind_nl_gpu_del_doit(struct sk_buff *skb, struct genl_info *info)
@@ -571,6 +623,8 @@ static int vgpu_set(struct distmind_vgpu *vgpu, struct genl_info *info)
 	}
 	mutex_lock(&vgpu->lock);
 	vgpu->settings = settings;
+	if (vgpu->tenant)
+		distmind_sched_change(&vgpu->gpu->sched, vgpu->tenant, &settings);
 	mutex_unlock(&vgpu->lock);
 	distmind_vgpu_bind(vgpu, gpu);
 	distmind_netlink_notify_vgpu(DISTMIND_CMD_VGPU_CHANGE_NTF, vgpu);

@@ -20,6 +20,7 @@
 #include "ledger.h"
 #include "netlink.h"
 #include "node.h"
+#include "queue.h"
 #include "trace.h"
 #include "vgpu.h"
 
@@ -98,6 +99,7 @@ struct distmind_gpu *distmind_vgpu_bindable_gpu(u32 id, struct netlink_ext_ack *
 void distmind_vgpu_bind(struct distmind_vgpu *vgpu, struct distmind_gpu *gpu)
 {
 	struct distmind_gpu *old = vgpu->gpu;
+	struct distmind_tenant *tenant;
 
 	lockdep_assert_held(&distmind_pool_lock);
 	if (old == gpu)
@@ -113,7 +115,13 @@ void distmind_vgpu_bind(struct distmind_vgpu *vgpu, struct distmind_gpu *gpu)
 	}
 	mutex_lock(&vgpu->lock);
 	vgpu->gpu = gpu;
+	tenant = vgpu->tenant;
+	vgpu->tenant = NULL;
 	mutex_unlock(&vgpu->lock);
+	if (tenant) {
+		distmind_tenant_end(tenant, vgpu->dead ? -ENODEV : -ESTALE);
+		distmind_tenant_put(tenant);
+	}
 	trace_distmind_vgpu_bind(vgpu);
 	if (old)
 		distmind_gpu_put(old);
@@ -232,6 +240,25 @@ struct distmind_gpu *distmind_vgpu_get_gpu(struct distmind_vgpu *vgpu)
 		distmind_gpu_get(gpu);
 	mutex_unlock(&vgpu->lock);
 	return gpu;
+}
+
+/* What its gpu's scheduler knows of it; under vgpu->lock. */
+struct distmind_tenant *distmind_vgpu_get_tenant(struct distmind_vgpu *vgpu)
+{
+	struct distmind_tenant *tenant;
+
+	lockdep_assert_held(&vgpu->lock);
+	if (vgpu->dead)
+		return ERR_PTR(-ENODEV);
+	if (!vgpu->gpu)
+		return ERR_PTR(-ENXIO);
+	if (!vgpu->tenant) {
+		tenant = distmind_tenant_create(vgpu->gpu, vgpu);
+		if (IS_ERR(tenant))
+			return tenant;
+		vgpu->tenant = tenant;
+	}
+	return vgpu->tenant;
 }
 
 /* Under distmind_pool_lock or vgpu->lock. */

@@ -14,6 +14,7 @@
 #include "table.h"
 
 struct distmind_client;
+struct distmind_tenant;
 struct netlink_ext_ack;
 
 /**
@@ -61,6 +62,7 @@ struct distmind_vgpu_owner {
  * @buffer_count: how many these are
  * @clients: open files
  * @client_count: length of @clients
+ * @tenant: what its gpu's scheduler knows of it, or NULL before its first queue
  */
 struct distmind_vgpu {
 	struct device dev;
@@ -76,6 +78,7 @@ struct distmind_vgpu {
 	u32 buffer_count;
 	struct list_head clients;
 	u32 client_count;
+	struct distmind_tenant *tenant;
 };
 
 extern struct distmind_table distmind_vgpus;
@@ -90,6 +93,7 @@ void distmind_vgpu_bind(struct distmind_vgpu *vgpu, struct distmind_gpu *gpu);
 struct distmind_gpu *distmind_vgpu_bindable_gpu(u32 id, struct netlink_ext_ack *extack);
 struct distmind_vgpu *distmind_vgpu_find(u32 id);
 struct distmind_gpu *distmind_vgpu_get_gpu(struct distmind_vgpu *vgpu);
+struct distmind_tenant *distmind_vgpu_get_tenant(struct distmind_vgpu *vgpu);
 u32 distmind_vgpu_state(const struct distmind_vgpu *vgpu);
 
 int distmind_vgpu_charge(struct distmind_vgpu *vgpu, u64 bytes);

@@ -50,7 +50,7 @@ TEST_F(abi, structures_have_no_holes_and_no_pointers)
 {
 	EXPECT_EQ(24, sizeof(struct distmind_query));
 	EXPECT_EQ(272, sizeof(struct distmind_acquire));
-	EXPECT_EQ(88, sizeof(struct distmind_engine_register));
+	EXPECT_EQ(96, sizeof(struct distmind_engine_register));
 	EXPECT_EQ(80, sizeof(struct distmind_vgpu_info));
 	EXPECT_EQ(32, sizeof(struct distmind_buffer_create));
 	EXPECT_EQ(8, sizeof(struct distmind_buffer_destroy));

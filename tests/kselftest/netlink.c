@@ -187,7 +187,7 @@ TEST_F(netlink, refusals_name_the_attribute_and_the_reason)
 	EXPECT_NE(0, refusal.text[0]);
 	refusal = COMMAND(DISTMIND_CMD_GPU_SET, DISTMIND_A_GPU_ID, self->gpu);
 	EXPECT_EQ(-EINVAL, refusal.error);
-	EXPECT_STREQ("drain is missing", refusal.text);
+	EXPECT_NE(NULL, strstr(refusal.text, "nothing to set"));
 	refusal = COMMAND(DISTMIND_CMD_VGPU_DEL, DISTMIND_A_VGPU_ID, 4000000);
 	EXPECT_EQ(-ENOENT, refusal.error);
 	EXPECT_EQ(FIRST_ATTR, refusal.offset);

@@ -3,8 +3,10 @@
  * DistMind: virtual GPUs. The ioctl interface of /dev/distmind/.
  *
  *   /dev/distmind/control   anyone   QUERY, ACQUIRE
- *   /dev/distmind/engine    root     QUERY, ENGINE_REGISTER, mmap
- *   /dev/distmind/vgpuN     owner    QUERY, VGPU_INFO, BUFFER_*, mmap
+ *   /dev/distmind/engine    root     QUERY, ENGINE_REGISTER, ENGINE_EXCHANGE, mmap
+ *   /dev/distmind/vgpuN     owner    QUERY, VGPU_INFO, BUFFER_*, QUEUE_*, SUBMIT,
+ *                                    TIMELINE_{CREATE,DESTROY,EXPORT,IMPORT}, mmap
+ *   an exported timeline    holder   TIMELINE_{WAIT,SIGNAL,WATCH,POLL}, mmap, poll
  *
  * The file descriptors that DISTMIND_IOC_ACQUIRE returns answer to the same
  * calls as an open /dev/distmind/vgpuN.
@@ -34,6 +36,7 @@
  *   EDQUOT       the vgpu's memory quota does not allow it
  *   ENOSPC       the gpu's heap has no contiguous room of that size
  *   ENOMEM       the host, or the caller's memory cgroup, is out of memory
+ *   ESTALE       the queue has ended: the vgpu was bound to another gpu
  *   EINTR        a fatal signal arrived
  */
 #ifndef _UAPI_LINUX_DISTMIND_H
@@ -142,6 +145,8 @@ struct distmind_acquire {
  * @box: the box (chassis, switch domain) that the gpu is in
  * @flags: must be 0
  * @gpu: out, the gpu's number
+ * @compute_lanes: lanes 0 to @compute_lanes - 1 run launches; may be 0
+ * @copy_lanes: the lanes after those run copies; at most DISTMIND_LANES_MAX in all
  * @name: unique among the gpus that are not lost, [A-Za-z0-9._-]; a lost gpu
  *	of the same name is replaced
  * @kind: what kind of GPU, same characters
@@ -161,8 +166,96 @@ struct distmind_engine_register {
 	__u32 box;
 	__u32 flags;
 	__u32 gpu;
+	__u32 compute_lanes;
+	__u32 copy_lanes;
 	char name[DISTMIND_NAME_LEN];
 	char kind[DISTMIND_NAME_LEN];
+};
+
+#define DISTMIND_LANES_MAX		16
+/* Where in the engine's file the lanes' control pages are mapped, a page each. */
+#define DISTMIND_LANE_MAP_OFFSET	0x4000000000000000ULL
+
+/**
+ * struct distmind_lane_page - what the kernel tells an engine while a job runs
+ * @job: the job that this is about
+ * @yield: not 0: end the job at the next block and hand back a resume cookie
+ * @reset: not 0, and @yield too: the job has been failed, for hanging or with
+ *	its gpu; whatever it still does has no effect, and the lane gets no other
+ *	job until the engine has handed it back
+ */
+struct distmind_lane_page {
+	__aligned_u64 job;
+	__u32 yield;
+	__u32 reset;
+};
+
+#define DISTMIND_ARGS_MAX		24	/* arguments of one job */
+#define DISTMIND_COPY_BLOCK		1048576	/* bytes; copies yield between two of these */
+
+/**
+ * struct distmind_engine_arg - an argument, as an engine sees it
+ * @value: a number, or the offset in the heap at which a range begins
+ * @length: 0 for a number, else the length of the range in bytes
+ */
+struct distmind_engine_arg {
+	__aligned_u64 value;
+	__aligned_u64 length;
+};
+
+/**
+ * struct distmind_engine_job - a job, as an engine sees it
+ * @id: its number, never 0 and never used again
+ * @cookie: 0, or what the engine returned when the job yielded
+ * @vgpu: whose it is
+ * @type: enum distmind_job_type: launch or copy
+ * @operation: of a launch
+ * @blocks: how many; of a copy, one for each DISTMIND_COPY_BLOCK or part of it
+ * @args: how many arguments
+ * @pad: 0
+ * @arg: the arguments; of a copy: destination, source
+ */
+struct distmind_engine_job {
+	__aligned_u64 id;
+	__aligned_u64 cookie;
+	__u32 vgpu;
+	__u32 type;
+	__u32 operation;
+	__u32 blocks;
+	__u32 args;
+	__u32 pad;
+	struct distmind_engine_arg arg[DISTMIND_ARGS_MAX];
+};
+
+#define DISTMIND_DONE_YIELDED		1	/* @status: not finished, go on from @cookie */
+
+/**
+ * struct distmind_engine_exchange - hand back a job and fetch the next
+ * @lane: whose turn this is; a lane runs one job at a time
+ * @timeout_ms: how long to wait for a job: 0 not at all, at most
+ *	DISTMIND_TIMEOUT_MAX_MS
+ * @done: the job that the engine is done with, 0 for none
+ * @cookie: where it wants to go on, with DISTMIND_DONE_YIELDED
+ * @ran_ns: how long it ran, for accounting; the kernel does not believe more
+ *	than its own clock says
+ * @status: 0 finished, DISTMIND_DONE_YIELDED, or a negative errno: failed
+ * @pad: must be 0
+ * @job: out, the next job
+ *
+ * Errors: ETIMEDOUT no job came, what was handed back has been taken; EPROTO
+ * the lane does not run @done: it is not its job, was handed back before, or
+ * was failed for hanging (an answer to that is taken as such); EBUSY another
+ * thread waits on the lane; ENODEV the gpu was removed.
+ */
+struct distmind_engine_exchange {
+	__u32 lane;
+	__u32 timeout_ms;
+	__aligned_u64 done;
+	__aligned_u64 cookie;
+	__aligned_u64 ran_ns;
+	__s32 status;
+	__u32 pad;
+	struct distmind_engine_job job;
 };
 
 /*
@@ -298,6 +391,257 @@ struct distmind_buffer_export {
 	__u32 pad;
 };
 
+/*
+ * Timelines: monotonic counters that jobs wait for and signal
+ */
+
+/**
+ * struct distmind_timeline_page - what an exported timeline shows when mapped
+ * @value: where it is
+ * @failed_value: from this value on it has failed; ~0: it has not
+ * @error: a negative errno: with what it failed
+ * @pad: 0
+ */
+struct distmind_timeline_page {
+	__aligned_u64 value;
+	__aligned_u64 failed_value;
+	__s32 error;
+	__u32 pad;
+};
+
+/**
+ * struct distmind_timeline_create - a new timeline
+ * @value: where it begins
+ * @handle: out, its name in this open file, never 0
+ * @pad: must be 0
+ */
+struct distmind_timeline_create {
+	__aligned_u64 value;
+	__u32 handle;
+	__u32 pad;
+};
+
+/**
+ * struct distmind_timeline_destroy - give a handle back
+ * @handle: of the timeline
+ * @pad: must be 0
+ */
+struct distmind_timeline_destroy {
+	__u32 handle;
+	__u32 pad;
+};
+
+/**
+ * struct distmind_timeline_export - a descriptor of a timeline
+ * @handle: of the timeline
+ * @flags: DISTMIND_EXPORT_*; without _RDWR the holder can only watch
+ * @fd: out
+ * @pad: must be 0
+ */
+struct distmind_timeline_export {
+	__u32 handle;
+	__u32 flags;
+	__s32 fd;
+	__u32 pad;
+};
+
+/**
+ * struct distmind_timeline_import - a handle for somebody's timeline
+ * @fd: its descriptor
+ * @handle: out; jobs can signal it only if @fd was exported with _RDWR
+ */
+struct distmind_timeline_import {
+	__s32 fd;
+	__u32 handle;
+};
+
+/**
+ * struct distmind_timeline_wait - sleep until a value is reached
+ * @value: which
+ * @timeout_ms: at most DISTMIND_TIMEOUT_MAX_MS
+ * @pad: must be 0
+ *
+ * Errors: ETIMEDOUT; the error that the value failed with.
+ */
+struct distmind_timeline_wait {
+	__aligned_u64 value;
+	__u32 timeout_ms;
+	__u32 pad;
+};
+
+/**
+ * struct distmind_timeline_signal - go on to a value
+ * @value: greater than where the timeline is, EINVAL otherwise
+ *
+ * Also the argument of DISTMIND_IOC_TIMELINE_POLL: from which value on poll()
+ * finds this descriptor readable, and in error if that value has failed.
+ */
+struct distmind_timeline_signal {
+	__aligned_u64 value;
+};
+
+/**
+ * struct distmind_timeline_watch - signal an eventfd when a value is reached
+ * @value: which
+ * @eventfd: signalled once
+ * @pad: must be 0
+ */
+struct distmind_timeline_watch {
+	__aligned_u64 value;
+	__s32 eventfd;
+	__u32 pad;
+};
+
+/*
+ * Queues and jobs
+ */
+
+/**
+ * enum distmind_lane_kind - what a lane is for
+ * @DISTMIND_LANE_COMPUTE: launches
+ * @DISTMIND_LANE_COPY: copies
+ */
+enum distmind_lane_kind {
+	DISTMIND_LANE_COMPUTE	= 0,
+	DISTMIND_LANE_COPY	= 1,
+	DISTMIND_LANE__COUNT
+};
+
+#define DISTMIND_QUEUE_DEPTH_MAX	65536	/* jobs in one queue */
+#define DISTMIND_SUBMIT_MAX		1024	/* jobs, arguments or waits in one call */
+
+/**
+ * struct distmind_queue_create - an ordered stream of jobs
+ * @kind: enum distmind_lane_kind: which lanes run it
+ * @depth: how many jobs it holds, 1 to DISTMIND_QUEUE_DEPTH_MAX
+ * @flags: must be 0
+ * @handle: out, its name in this open file, never 0
+ *
+ * Jobs of a queue run one after another, in order. Between queues there is no
+ * order but by timelines. A queue belongs to the gpu that the vgpu is bound to
+ * at its creation: when the vgpu loses that gpu, the queue's jobs fail.
+ */
+struct distmind_queue_create {
+	__u32 kind;
+	__u32 depth;
+	__u32 flags;
+	__u32 handle;
+};
+
+/**
+ * struct distmind_queue_destroy - end a queue
+ * @handle: of the queue
+ * @pad: must be 0
+ *
+ * Jobs that have not started fail with ECANCELED; one that runs is asked to
+ * yield and then fails the same way.
+ */
+struct distmind_queue_destroy {
+	__u32 handle;
+	__u32 pad;
+};
+
+/**
+ * enum distmind_job_type - what a job does
+ * @DISTMIND_JOB_LAUNCH: runs an operation on a compute lane
+ * @DISTMIND_JOB_COPY: copies between two buffers; arguments: destination, source
+ * @DISTMIND_JOB_BARRIER: waits and signals, nothing else
+ */
+enum distmind_job_type {
+	DISTMIND_JOB_LAUNCH	= 0,
+	DISTMIND_JOB_COPY	= 1,
+	DISTMIND_JOB_BARRIER	= 2,
+	DISTMIND_JOB__COUNT
+};
+
+/**
+ * struct distmind_arg - an argument of a job
+ * @buffer: handle of a buffer of this open file, or 0: @value is a number
+ * @pad: must be 0
+ * @value: the number, or the offset into the buffer
+ * @length: of the range in bytes, not 0; 0 for a number
+ */
+struct distmind_arg {
+	__u32 buffer;
+	__u32 pad;
+	__aligned_u64 value;
+	__aligned_u64 length;
+};
+
+/**
+ * struct distmind_wait - what a job waits for
+ * @timeline: handle
+ * @pad: must be 0
+ * @value: which must be reached
+ */
+struct distmind_wait {
+	__u32 timeline;
+	__u32 pad;
+	__aligned_u64 value;
+};
+
+/**
+ * struct distmind_job_desc - a job to submit
+ * @type: enum distmind_job_type
+ * @operation: of a launch, what the engine is to do; 0 otherwise
+ * @blocks: of a launch, the number of its blocks, not 0; 0 otherwise
+ * @flags: must be 0
+ * @first_arg: index of its first argument in the call's array
+ * @args: how many, at most DISTMIND_ARGS_MAX
+ * @first_wait: index of its first wait in the call's array
+ * @waits: how many
+ * @signal: handle of a timeline, or 0
+ * @pad: must be 0
+ * @signal_value: what that timeline goes to when the job has ended
+ *
+ * A job whose wait has failed fails with the same error and does not run. A job
+ * that fails signals its timeline with its error: what the engine said, or
+ * ECANCELED its queue was destroyed, ESTALE its vgpu was bound elsewhere, ENODEV
+ * its vgpu is gone, EOWNERDEAD its gpu is lost, ETIME it did not yield in time.
+ */
+struct distmind_job_desc {
+	__u32 type;
+	__u32 operation;
+	__u32 blocks;
+	__u32 flags;
+	__u32 first_arg;
+	__u32 args;
+	__u32 first_wait;
+	__u32 waits;
+	__u32 signal;
+	__u32 pad;
+	__aligned_u64 signal_value;
+};
+
+/**
+ * struct distmind_submit - put jobs into a queue, all of them or none
+ * @jobs: points to struct distmind_job_desc[@job_count]
+ * @args: points to struct distmind_arg[@arg_count]
+ * @waits: points to struct distmind_wait[@wait_count]
+ * @job_count: 1 to DISTMIND_SUBMIT_MAX
+ * @arg_count: at most DISTMIND_SUBMIT_MAX
+ * @wait_count: at most DISTMIND_SUBMIT_MAX
+ * @queue: handle
+ * @flags: must be 0
+ * @failed: out, also on error: index of the job that is at fault
+ *
+ * Errors: EAGAIN the queue has no room for all of them; ENOENT a handle of job
+ * @failed; ERANGE a range of job @failed that is not within its buffer; EXDEV a
+ * buffer of job @failed that is on another gpu; EOPNOTSUPP the gpu has no lane
+ * for job @failed.
+ */
+struct distmind_submit {
+	__aligned_u64 jobs;
+	__aligned_u64 args;
+	__aligned_u64 waits;
+	__u32 job_count;
+	__u32 arg_count;
+	__u32 wait_count;
+	__u32 queue;
+	__u32 flags;
+	__u32 failed;
+};
+
 #define DISTMIND_IOC_MAGIC		0xD7
 #define DISTMIND_IOC(nr, type)		_IOWR(DISTMIND_IOC_MAGIC, nr, struct distmind_##type)
 
@@ -307,10 +651,24 @@ struct distmind_buffer_export {
 
 #define DISTMIND_IOC_ENGINE_REGISTER	DISTMIND_IOC(0x20, engine_register)
 
+#define DISTMIND_IOC_ENGINE_EXCHANGE	DISTMIND_IOC(0x21, engine_exchange)
+
 #define DISTMIND_IOC_VGPU_INFO		DISTMIND_IOC(0x40, vgpu_info)
 #define DISTMIND_IOC_BUFFER_CREATE	DISTMIND_IOC(0x41, buffer_create)
 #define DISTMIND_IOC_BUFFER_DESTROY	DISTMIND_IOC(0x42, buffer_destroy)
 #define DISTMIND_IOC_BUFFER_INFO	DISTMIND_IOC(0x43, buffer_info)
 #define DISTMIND_IOC_BUFFER_EXPORT	DISTMIND_IOC(0x44, buffer_export)
+#define DISTMIND_IOC_TIMELINE_CREATE	DISTMIND_IOC(0x45, timeline_create)
+#define DISTMIND_IOC_TIMELINE_DESTROY	DISTMIND_IOC(0x46, timeline_destroy)
+#define DISTMIND_IOC_TIMELINE_EXPORT	DISTMIND_IOC(0x47, timeline_export)
+#define DISTMIND_IOC_TIMELINE_IMPORT	DISTMIND_IOC(0x48, timeline_import)
+#define DISTMIND_IOC_QUEUE_CREATE	DISTMIND_IOC(0x49, queue_create)
+#define DISTMIND_IOC_QUEUE_DESTROY	DISTMIND_IOC(0x4a, queue_destroy)
+#define DISTMIND_IOC_SUBMIT		DISTMIND_IOC(0x4b, submit)
+
+#define DISTMIND_IOC_TIMELINE_WAIT	DISTMIND_IOC(0x60, timeline_wait)
+#define DISTMIND_IOC_TIMELINE_SIGNAL	DISTMIND_IOC(0x61, timeline_signal)
+#define DISTMIND_IOC_TIMELINE_WATCH	DISTMIND_IOC(0x62, timeline_watch)
+#define DISTMIND_IOC_TIMELINE_POLL	DISTMIND_IOC(0x63, timeline_signal)
 
 #endif /* _UAPI_LINUX_DISTMIND_H */

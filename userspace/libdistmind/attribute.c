@@ -11,6 +11,8 @@
  */
 static const char *const gpu[] = {
 	[DISTMIND_A_GPU_DRAIN] = "drain",
+	[DISTMIND_A_GPU_POLICY] = "policy",
+	[DISTMIND_A_GPU_HANG] = "hang",
 };
 
 static const char *const vgpu[] = {

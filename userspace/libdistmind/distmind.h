@@ -94,6 +94,68 @@ int distmind_buffer_map(struct distmind_buffer *buffer, void **address);
 int distmind_buffer_export(struct distmind_buffer *buffer, uint32_t flags);
 
 /*
+ * Execution: queues of jobs, ordered by timelines
+ */
+
+struct distmind_timeline;
+struct distmind_queue;
+struct distmind_batch;
+
+int distmind_timeline_create(struct distmind_vgpu *vgpu, uint64_t value,
+			     struct distmind_timeline **timeline);
+/* Somebody else's, by its descriptor, which stays the caller's. */
+int distmind_timeline_import(struct distmind_vgpu *vgpu, int fd,
+			     struct distmind_timeline **timeline);
+void distmind_timeline_destroy(struct distmind_timeline *timeline);
+/* To pass on or to poll(), see distmind_timeline_poll(); stays the timeline's. */
+int distmind_timeline_fd(const struct distmind_timeline *timeline);
+/* Where it is, without a system call. */
+uint64_t distmind_timeline_value(const struct distmind_timeline *timeline);
+/* 0 if value is reached, -EAGAIN if not yet, else what it failed with; no system call. */
+int distmind_timeline_status(const struct distmind_timeline *timeline, uint64_t value);
+/* -ETIMEDOUT, or what the value failed with. */
+int distmind_timeline_wait(struct distmind_timeline *timeline, uint64_t value,
+			   uint32_t timeout_ms);
+int distmind_timeline_signal(struct distmind_timeline *timeline, uint64_t value);
+/* Add 1 to an eventfd when value is reached, once. */
+int distmind_timeline_watch(struct distmind_timeline *timeline, uint64_t value, int eventfd);
+/* From this value on poll() finds the descriptor readable. */
+int distmind_timeline_poll(struct distmind_timeline *timeline, uint64_t value);
+
+/* depth is how many jobs it holds. */
+int distmind_queue_create(struct distmind_vgpu *vgpu, enum distmind_lane_kind kind, uint32_t depth,
+			  struct distmind_queue **queue);
+/* Cancels what has not started. */
+void distmind_queue_destroy(struct distmind_queue *queue);
+
+/*
+ * Jobs to submit together. Each call that adds a job makes it the one that
+ * arguments, waits and the signal are added to. A failure to add (out of
+ * memory, too much for one call) is remembered and told by submit.
+ */
+int distmind_batch_create(struct distmind_batch **batch);
+void distmind_batch_destroy(struct distmind_batch *batch);
+void distmind_batch_clear(struct distmind_batch *batch);
+void distmind_batch_launch(struct distmind_batch *batch, uint32_t operation, uint32_t blocks);
+void distmind_batch_copy(struct distmind_batch *batch, struct distmind_buffer *to,
+			 uint64_t to_offset, struct distmind_buffer *from, uint64_t from_offset,
+			 uint64_t length);
+void distmind_batch_barrier(struct distmind_batch *batch);
+void distmind_batch_number(struct distmind_batch *batch, uint64_t value);
+void distmind_batch_range(struct distmind_batch *batch, struct distmind_buffer *buffer,
+			  uint64_t offset, uint64_t length);
+void distmind_batch_wait(struct distmind_batch *batch, struct distmind_timeline *timeline,
+			 uint64_t value);
+void distmind_batch_signal(struct distmind_batch *batch, struct distmind_timeline *timeline,
+			   uint64_t value);
+/*
+ * All of the batch or nothing; the batch stays as it is. -EAGAIN: the queue has
+ * no room. failed, if not NULL, gets the index of the job that is at fault.
+ */
+int distmind_queue_submit(struct distmind_queue *queue, const struct distmind_batch *batch,
+			  uint32_t *failed);
+
+/*
  * Engines
  */
 
@@ -105,6 +167,8 @@ struct distmind_engine_params {
 	uint64_t memory;   /* bytes of heap; rounded up to whole pages */
 	int32_t numa_node; /* or DISTMIND_NUMA_ANY */
 	uint32_t box;
+	uint32_t compute_lanes;
+	uint32_t copy_lanes;
 };
 
 /* Put a gpu into the pool and map its heap. */
@@ -116,12 +180,23 @@ void distmind_engine_close(struct distmind_engine *engine);
 int distmind_engine_fd(const struct distmind_engine *engine);
 uint32_t distmind_engine_gpu(const struct distmind_engine *engine);
 void *distmind_engine_heap(const struct distmind_engine *engine);
+/*
+ * Hand back a job and wait for the next one; one thread for each lane. See
+ * struct distmind_engine_exchange.
+ */
+int distmind_engine_exchange(struct distmind_engine *engine,
+			     struct distmind_engine_exchange *exchange);
+/* What the kernel tells the lane while a job runs; NULL: no such lane. */
+const struct distmind_lane_page *distmind_engine_lane(const struct distmind_engine *engine,
+						      uint32_t lane);
 
 /*
  * The pool
  */
 
 struct distmind_pool;
+
+#define DISTMIND_LATENCY_BUCKETS 24
 
 struct distmind_gpu_record {
 	uint32_t id;
@@ -134,6 +209,16 @@ struct distmind_gpu_record {
 	uint64_t memory_used;
 	uint32_t vgpus;
 	uint32_t engine_pid;
+	char policy[DISTMIND_NAME_LEN];
+	uint32_t compute_lanes;
+	uint32_t copy_lanes;
+	uint64_t hang_ns;
+	uint64_t jobs;
+	uint64_t failed_jobs;
+	uint64_t busy_ns;
+	uint64_t preemptions;
+	uint64_t hangs;
+	uint64_t preempt_latency[DISTMIND_LATENCY_BUCKETS]; /* entry i: below 2^i us */
 };
 
 struct distmind_vgpu_record {
@@ -207,6 +292,10 @@ int distmind_pool_vgpu(struct distmind_pool *pool, uint32_t id, struct distmind_
 
 int distmind_pool_gpu_drain(struct distmind_pool *pool, uint32_t id, bool drain);
 int distmind_pool_gpu_remove(struct distmind_pool *pool, uint32_t id);
+/* Who runs next: "fifo", "fair", "slo" or "srpt". */
+int distmind_pool_gpu_policy(struct distmind_pool *pool, uint32_t id, const char *policy);
+/* How long a job may go on after it was asked to yield. */
+int distmind_pool_gpu_hang(struct distmind_pool *pool, uint32_t id, uint64_t hang_ns);
 
 /* Which fields of a struct distmind_vgpu_record a call sets. */
 #define DISTMIND_SET_GPU       (1U << 0)

@@ -13,6 +13,9 @@ struct distmind_engine {
 	uint32_t gpu;
 	uint64_t heap_size;
 	void *heap;
+	uint32_t lanes;
+	size_t page_size;
+	char *pages; /* a control page for each lane, or NULL */
 };
 
 static int register_gpu(struct distmind_engine *engine,
@@ -22,6 +25,8 @@ static int register_gpu(struct distmind_engine *engine,
 		.heap_size = params->memory,
 		.numa_node = params->numa_node,
 		.box = params->box,
+		.compute_lanes = params->compute_lanes,
+		.copy_lanes = params->copy_lanes,
 	};
 	uint32_t page_size;
 	int err;
@@ -41,6 +46,8 @@ static int register_gpu(struct distmind_engine *engine,
 		return err;
 	engine->gpu = reg.gpu;
 	engine->heap_size = reg.heap_size;
+	engine->lanes = reg.compute_lanes + reg.copy_lanes;
+	engine->page_size = page_size;
 	return 0;
 }
 
@@ -66,9 +73,19 @@ int distmind_engine_register(const struct distmind_engine_params *params,
 		err = -errno;
 		goto err_close;
 	}
+	if (made->lanes) {
+		made->pages = mmap(NULL, made->lanes * made->page_size, PROT_READ, MAP_SHARED,
+				   made->fd, (off_t)DISTMIND_LANE_MAP_OFFSET);
+		if (made->pages == MAP_FAILED) {
+			err = -errno;
+			goto err_heap;
+		}
+	}
 	*engine = made;
 	return 0;
 
+err_heap:
+	munmap(made->heap, made->heap_size);
 err_close:
 	close(made->fd);
 err_free:
@@ -82,6 +99,8 @@ void distmind_engine_close(struct distmind_engine *engine)
 		return;
 	/* A mapping holds the file, and the file is the gpu. */
 	munmap(engine->heap, engine->heap_size);
+	if (engine->pages)
+		munmap(engine->pages, engine->lanes * engine->page_size);
 	close(engine->fd);
 	free(engine);
 }
@@ -99,4 +118,18 @@ uint32_t distmind_engine_gpu(const struct distmind_engine *engine)
 void *distmind_engine_heap(const struct distmind_engine *engine)
 {
 	return engine->heap;
+}
+
+int distmind_engine_exchange(struct distmind_engine *engine,
+			     struct distmind_engine_exchange *exchange)
+{
+	return distmind_ioctl(engine->fd, DISTMIND_IOC_ENGINE_EXCHANGE, exchange);
+}
+
+const struct distmind_lane_page *distmind_engine_lane(const struct distmind_engine *engine,
+						      uint32_t lane)
+{
+	if (lane >= engine->lanes)
+		return NULL;
+	return (const struct distmind_lane_page *)(engine->pages + lane * engine->page_size);
 }

@@ -180,6 +180,22 @@ int distmind_pool_gpu_drain(struct distmind_pool *pool, uint32_t id, bool drain)
 	return exchange(pool, msg, put, NULL);
 }
 
+int distmind_pool_gpu_policy(struct distmind_pool *pool, uint32_t id, const char *policy)
+{
+	struct nl_msg *msg = about(pool, DISTMIND_CMD_GPU_SET, id);
+	int put = msg ? nla_put_string(msg, DISTMIND_A_GPU_POLICY, policy) : 0;
+
+	return exchange(pool, msg, put, NULL);
+}
+
+int distmind_pool_gpu_hang(struct distmind_pool *pool, uint32_t id, uint64_t hang_ns)
+{
+	struct nl_msg *msg = about(pool, DISTMIND_CMD_GPU_SET, id);
+	int put = msg ? nla_put_u64(msg, DISTMIND_A_GPU_HANG, hang_ns) : 0;
+
+	return exchange(pool, msg, put, NULL);
+}
+
 int distmind_pool_gpu_remove(struct distmind_pool *pool, uint32_t id)
 {
 	return exchange(pool, about(pool, DISTMIND_CMD_GPU_DEL, id), 0, NULL);

@@ -16,6 +16,11 @@ static const struct nla_policy gpu_policy[DISTMIND_A_GPU_MAX + 1] = {
 	[DISTMIND_A_GPU_BOX] = U32,	    [DISTMIND_A_GPU_NUMA_NODE] = U32,
 	[DISTMIND_A_GPU_MEMORY] = U64,	    [DISTMIND_A_GPU_MEMORY_USED] = U64,
 	[DISTMIND_A_GPU_VGPUS] = U32,	    [DISTMIND_A_GPU_ENGINE_PID] = U32,
+	[DISTMIND_A_GPU_POLICY] = TEXT,	    [DISTMIND_A_GPU_COMPUTE_LANES] = U32,
+	[DISTMIND_A_GPU_COPY_LANES] = U32,  [DISTMIND_A_GPU_HANG] = U64,
+	[DISTMIND_A_GPU_JOBS] = U64,	    [DISTMIND_A_GPU_FAILED_JOBS] = U64,
+	[DISTMIND_A_GPU_BUSY] = U64,	    [DISTMIND_A_GPU_PREEMPTIONS] = U64,
+	[DISTMIND_A_GPU_HANGS] = U64,
 };
 
 static const struct nla_policy vgpu_policy[DISTMIND_A_VGPU_MAX + 1] = {
@@ -71,6 +76,17 @@ static void get_text(char *to, struct nlattr *attr)
 		strcpy(to, nla_get_string(attr));
 }
 
+/* As many numbers as both sides have. */
+static void get_latency(uint64_t *to, struct nlattr *attr)
+{
+	size_t length = attr ? nla_len(attr) : 0;
+
+	if (length > DISTMIND_LATENCY_BUCKETS * sizeof(*to))
+		length = DISTMIND_LATENCY_BUCKETS * sizeof(*to);
+	if (length)
+		memcpy(to, nla_data(attr), length - length % sizeof(*to));
+}
+
 int distmind_record_gpu(struct nlattr *head, int len, void *record)
 {
 	struct nlattr *table[DISTMIND_A_GPU_MAX + 1];
@@ -91,6 +107,16 @@ int distmind_record_gpu(struct nlattr *head, int len, void *record)
 	gpu->memory_used = get_u64(table[DISTMIND_A_GPU_MEMORY_USED]);
 	gpu->vgpus = get_u32(table[DISTMIND_A_GPU_VGPUS]);
 	gpu->engine_pid = get_u32(table[DISTMIND_A_GPU_ENGINE_PID]);
+	get_text(gpu->policy, table[DISTMIND_A_GPU_POLICY]);
+	gpu->compute_lanes = get_u32(table[DISTMIND_A_GPU_COMPUTE_LANES]);
+	gpu->copy_lanes = get_u32(table[DISTMIND_A_GPU_COPY_LANES]);
+	gpu->hang_ns = get_u64(table[DISTMIND_A_GPU_HANG]);
+	gpu->jobs = get_u64(table[DISTMIND_A_GPU_JOBS]);
+	gpu->failed_jobs = get_u64(table[DISTMIND_A_GPU_FAILED_JOBS]);
+	gpu->busy_ns = get_u64(table[DISTMIND_A_GPU_BUSY]);
+	gpu->preemptions = get_u64(table[DISTMIND_A_GPU_PREEMPTIONS]);
+	gpu->hangs = get_u64(table[DISTMIND_A_GPU_HANGS]);
+	get_latency(gpu->preempt_latency, table[DISTMIND_A_GPU_PREEMPT_LATENCY]);
 	return 0;
 }
 

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Tenants, queues and jobs.
+ *
+ * Everything here that can change is guarded by the lock of the gpu's
+ * scheduler. A queue belongs to a tenant and with it to one gpu for life: when
+ * the vgpu is bound elsewhere the tenant ends, its queues with it, and what they
+ * held fails. A job holds its queue, its buffers and its timelines until it has
+ * ended.
+ *
+ * Jobs end in two steps: under the lock they go to a list, distmind_job_end();
+ * without it they signal their timelines and are freed, distmind_job_end_all(),
+ * which may end further jobs, of other gpus too.
+ *
+ * The first job of a queue is in one of four states: it waits for a timeline
+ * (queue->waiting), is ready (the entity is runnable), is on a lane
+ * (queue->running), or ends.
+ */
+#include <linux/atomic.h>
+#include <linux/ktime.h>
+#include <linux/slab.h>
+
+#include "buffer.h"
+#include "gpu.h"
+#include "ledger.h"
+#include "queue.h"
+#include "sched.h"
+#include "vgpu.h"
+
+/* Not an errno: the job goes with its queue. */
+#define JOB_DROPPED 1
+
+static atomic64_t last_job;
+
+/* Tenants */
+
+struct distmind_tenant *distmind_tenant_create(struct distmind_gpu *gpu,
+					       struct distmind_vgpu *vgpu)
+{
+	struct distmind_tenant *tenant;
+
+	tenant = kzalloc(sizeof(*tenant), GFP_KERNEL_ACCOUNT);
+	if (!tenant)
+		return ERR_PTR(-ENOMEM);
+	kref_init(&tenant->ref);
+	distmind_gpu_get(gpu);
+	tenant->gpu = gpu;
+	tenant->vgpu = vgpu->id;
+	INIT_LIST_HEAD(&tenant->queues);
+	tenant->error = distmind_sched_add(&gpu->sched, tenant, &vgpu->settings);
+	if (tenant->error) {
+		int err = tenant->error;
+
+		distmind_tenant_put(tenant);
+		return ERR_PTR(err);
+	}
+	return tenant;
+}
+
+static void tenant_release(struct kref *ref)
+{
+	struct distmind_tenant *tenant = container_of(ref, struct distmind_tenant, ref);
+
+	distmind_sched_del(&tenant->gpu->sched, tenant);
+	distmind_gpu_put(tenant->gpu);
+	kfree(tenant);
+}
+
+void distmind_tenant_put(struct distmind_tenant *tenant)
+{
+	kref_put(&tenant->ref, tenant_release);
+}
+
+/* All its queues end, and no new ones begin. */
+void distmind_tenant_end(struct distmind_tenant *tenant, int error)
+{
+	struct distmind_sched *sched = &tenant->gpu->sched;
+	struct distmind_queue *queue;
+	LIST_HEAD(ended);
+
+	spin_lock(&sched->lock);
+	if (!tenant->error)
+		tenant->error = error;
+	list_for_each_entry(queue, &tenant->queues, in_tenant)
+		distmind_queue_drop_jobs(queue, error, &ended);
+	distmind_sched_dispatch(sched, ktime_get_ns());
+	spin_unlock(&sched->lock);
+	distmind_job_end_all(&ended);
+}
+
+/* Jobs */
+
+/* With room for its arguments and waits behind it. */
+struct distmind_job *distmind_job_alloc(u32 args, u32 waits)
+{
+	struct distmind_job *job;
+	size_t size;
+
+	size = sizeof(*job) + args * (sizeof(*job->args) + sizeof(*job->buffers)) +
+	       waits * sizeof(*job->waits);
+	job = kzalloc(size, GFP_KERNEL_ACCOUNT);
+	if (!job)
+		return NULL;
+	job->args = (void *)(job + 1);
+	job->waits = (void *)(job->args + args);
+	job->buffers = (void *)(job->waits + waits);
+	job->arg_count = args;
+	job->wait_count = waits;
+	job->error = JOB_DROPPED;
+	job->id = atomic64_inc_return(&last_job);
+	distmind_ledger_created(DISTMIND_OBJECT_JOB);
+	return job;
+}
+
+/* Whatever of it was filled in. */
+void distmind_job_free(struct distmind_job *job)
+{
+	u32 i;
+
+	for (i = 0; i < job->arg_count; i++) {
+		if (job->buffers[i])
+			distmind_buffer_put(job->buffers[i]);
+	}
+	for (i = 0; i < job->wait_count; i++) {
+		if (job->waits[i].timeline)
+			distmind_timeline_put(job->waits[i].timeline);
+	}
+	if (job->signal)
+		distmind_timeline_put(job->signal);
+	if (job->queue)
+		distmind_queue_put(job->queue);
+	kfree(job);
+	distmind_ledger_destroyed(DISTMIND_OBJECT_JOB);
+}
+
+/* Under the scheduler's lock. */
+void distmind_job_end(struct distmind_job *job, int error, struct list_head *ended)
+{
+	job->error = error;
+	job->queue->count--;
+	list_move_tail(&job->link, ended);
+}
+
+/* Without any lock. */
+void distmind_job_end_all(struct list_head *ended)
+{
+	struct distmind_job *job;
+
+	while ((job = list_first_entry_or_null(ended, struct distmind_job, link))) {
+		int error = job->error == JOB_DROPPED ? job->queue->error : job->error;
+
+		list_del(&job->link);
+		if (job->signal)
+			distmind_timeline_signal(job->signal, job->signal_value, error, ended);
+		distmind_job_free(job);
+		cond_resched();
+	}
+}
+
+/* Queues */
+
+static void waiter_hold(struct distmind_timeline_waiter *waiter)
+{
+	distmind_queue_get(container_of(waiter, struct distmind_queue, waiter));
+}
+
+static void waiter_reached(struct distmind_timeline_waiter *waiter, struct list_head *ended)
+{
+	struct distmind_queue *queue = container_of(waiter, struct distmind_queue, waiter);
+	struct distmind_sched *sched = &queue->tenant->gpu->sched;
+	u64 now = ktime_get_ns();
+
+	spin_lock(&sched->lock);
+	queue->waiting = false;
+	distmind_queue_advance(queue, now, ended);
+	distmind_sched_dispatch(sched, now);
+	spin_unlock(&sched->lock);
+	distmind_queue_put(queue);
+}
+
+struct distmind_queue *distmind_queue_create(struct distmind_tenant *tenant, u32 kind, u32 depth)
+{
+	struct distmind_sched *sched = &tenant->gpu->sched;
+	struct distmind_queue *queue;
+	int err;
+
+	queue = kzalloc(sizeof(*queue), GFP_KERNEL_ACCOUNT);
+	if (!queue)
+		return ERR_PTR(-ENOMEM);
+	kref_init(&queue->ref);
+	queue->kind = kind;
+	queue->depth = depth;
+	queue->tenant = tenant;
+	queue->entity.tenant = &tenant->policy[kind];
+	queue->waiter.hold = waiter_hold;
+	queue->waiter.reached = waiter_reached;
+	RB_CLEAR_NODE(&queue->waiter.node);
+	INIT_LIST_HEAD(&queue->jobs);
+	spin_lock(&sched->lock);
+	err = tenant->error;
+	if (!err)
+		list_add_tail(&queue->in_tenant, &tenant->queues);
+	spin_unlock(&sched->lock);
+	if (err) {
+		kfree(queue);
+		return ERR_PTR(err);
+	}
+	kref_get(&tenant->ref);
+	distmind_ledger_created(DISTMIND_OBJECT_QUEUE);
+	return queue;
+}
+
+static void queue_release(struct kref *ref)
+{
+	struct distmind_queue *queue = container_of(ref, struct distmind_queue, ref);
+	struct distmind_sched *sched = &queue->tenant->gpu->sched;
+
+	WARN_ON(queue->count || queue->running || queue->waiting);
+	spin_lock(&sched->lock);
+	list_del(&queue->in_tenant);
+	spin_unlock(&sched->lock);
+	distmind_tenant_put(queue->tenant);
+	kfree(queue);
+	distmind_ledger_destroyed(DISTMIND_OBJECT_QUEUE);
+}
+
+void distmind_queue_get(struct distmind_queue *queue)
+{
+	kref_get(&queue->ref);
+}
+
+void distmind_queue_put(struct distmind_queue *queue)
+{
+	kref_put(&queue->ref, queue_release);
+}
+
+/*
+ * It takes no more jobs, and those that it has end. One that is on a lane is
+ * asked to yield and ends when the engine hands it back.
+ */
+void distmind_queue_drop_jobs(struct distmind_queue *queue, int error, struct list_head *ended)
+{
+	struct distmind_sched *sched = &queue->tenant->gpu->sched;
+	struct list_head *running = NULL;
+
+	lockdep_assert_held(&sched->lock);
+	if (!queue->error)
+		queue->error = error;
+	if (queue->waiting && distmind_timeline_disarm(&queue->waiter))
+		queue->waiting = false;
+	if (queue->running) {
+		running = queue->jobs.next;
+		distmind_sched_ask(sched, list_entry(running, struct distmind_job, link));
+		list_del(running);
+	} else {
+		policy_remove(&sched->policy[queue->kind], &queue->entity, ktime_get_ns());
+	}
+	/* At once, however many there are. */
+	list_splice_tail_init(&queue->jobs, ended);
+	queue->count = 0;
+	if (running) {
+		list_add(running, &queue->jobs);
+		queue->count = 1;
+	}
+}
+
+void distmind_queue_end(struct distmind_queue *queue, int error)
+{
+	struct distmind_sched *sched = &queue->tenant->gpu->sched;
+	LIST_HEAD(ended);
+
+	spin_lock(&sched->lock);
+	distmind_queue_drop_jobs(queue, error, &ended);
+	distmind_sched_dispatch(sched, ktime_get_ns());
+	spin_unlock(&sched->lock);
+	distmind_job_end_all(&ended);
+}
+
+/*
+ * Bring the first job as far as it gets without a lane: to a wait, to being
+ * ready, or to its end, and then the next one.
+ */
+void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_head *ended)
+{
+	struct distmind_sched *sched = &queue->tenant->gpu->sched;
+	struct policy_tenant *tenant = queue->entity.tenant;
+	struct distmind_job *job;
+
+	lockdep_assert_held(&sched->lock);
+	while (!queue->running && !queue->waiting && queue->entity.state == POLICY_IDLE &&
+	       (job = list_first_entry_or_null(&queue->jobs, struct distmind_job, link))) {
+		int state = 1;
+
+		while (job->waited < job->wait_count) {
+			struct distmind_job_wait *wait = &job->waits[job->waited];
+
+			state = distmind_timeline_arm(wait->timeline, &queue->waiter, wait->value);
+			if (state <= 0)
+				break;
+			job->waited++;
+		}
+		if (!state) {
+			queue->waiting = true;
+		} else if (state < 0 || job->type == DISTMIND_JOB_BARRIER) {
+			distmind_job_end(job, min(state, 0), ended);
+		} else {
+			if (!job->ready_ns)
+				job->ready_ns = now;
+			queue->entity.arrival_ns = job->ready_ns;
+			queue->entity.expected_ns =
+				policy_estimate_get(tenant, job->operation,
+						    max_t(u32, job->blocks - job->cookie, 1));
+			policy_enqueue(&sched->policy[queue->kind], &queue->entity, now);
+		}
+	}
+}
+
+/* All or none; on success the queue has taken them. */
+int distmind_queue_submit(struct distmind_queue *queue, struct list_head *jobs, u32 count)
+{
+	struct distmind_sched *sched = &queue->tenant->gpu->sched;
+	u64 now = ktime_get_ns();
+	struct distmind_job *job;
+	LIST_HEAD(ended);
+	int err;
+
+	list_for_each_entry(job, jobs, link) {
+		distmind_queue_get(queue);
+		job->queue = queue;
+	}
+	spin_lock(&sched->lock);
+	err = queue->error;
+	if (!err && count > queue->depth - queue->count)
+		err = -EAGAIN;
+	if (!err) {
+		queue->count += count;
+		list_splice_tail_init(jobs, &queue->jobs);
+		distmind_queue_advance(queue, now, &ended);
+		distmind_sched_dispatch(sched, now);
+	}
+	spin_unlock(&sched->lock);
+	distmind_job_end_all(&ended);
+	return err;
+}

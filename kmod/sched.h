@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _DISTMIND_SCHED_H
+#define _DISTMIND_SCHED_H
+
+#include <linux/hrtimer.h>
+#include <linux/list.h>
+#include <linux/spinlock.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+#include <uapi/linux/distmind.h>
+
+#include "policy/policy.h"
+
+struct distmind_job;
+struct distmind_tenant;
+struct distmind_vgpu_settings;
+struct vm_area_struct;
+
+/**
+ * struct distmind_lane - a slot on which a gpu runs one job at a time
+ * @kind: enum distmind_lane_kind
+ * @page: what its engine sees: the request to yield
+ * @job: what is on it, or NULL
+ * @fetching: a thread of the engine waits for a job
+ * @delivered: the engine has been given @job
+ * @failed: number of a job that was taken away from the engine, which has not
+ *	answered yet; 0 for none
+ * @started_ns: when the engine was given @job
+ * @asked_ns: when the engine was asked to yield, 0 if it was not
+ * @failed_ns: when @failed was taken away
+ * @wait: where that thread sleeps
+ */
+struct distmind_lane {
+	u32 kind;
+	struct distmind_lane_page *page;
+	struct distmind_job *job;
+	bool fetching;
+	bool delivered;
+	u64 failed;
+	u64 started_ns;
+	u64 asked_ns;
+	u64 failed_ns;
+	wait_queue_head_t wait;
+};
+
+#define DISTMIND_LATENCY_BUCKETS	24
+
+/**
+ * struct distmind_sched_stats - what happened on a gpu so far
+ * @jobs: that have ended
+ * @failed: of these, with an error
+ * @busy_ns: lane time that was used
+ * @preemptions: how often a job was asked to yield
+ * @hangs: how often one did not within the limit
+ * @latency: of preemptions, from being asked to having yielded: bucket i
+ *	counts those below 2^i microseconds that are not in an earlier one
+ */
+struct distmind_sched_stats {
+	u64 jobs;
+	u64 failed;
+	u64 busy_ns;
+	u64 preemptions;
+	u64 hangs;
+	u64 latency[DISTMIND_LATENCY_BUCKETS];
+};
+
+#define DISTMIND_HANG_NS	(10ULL * NSEC_PER_SEC)	/* until somebody sets it */
+
+/**
+ * struct distmind_sched - who runs next on a gpu
+ * @lock: guards everything here, and tenants, queues and jobs; taken inside a
+ *	vgpu's lock, and a timeline's lock is taken inside it
+ * @error: 0, or why nothing runs any more
+ * @policy: arbitration, for each kind of lane
+ * @lane_count: how many lanes
+ * @lanes_of: how many of each kind
+ * @lanes: first those that compute, then those that copy
+ * @tenants: whose jobs these are
+ * @hang_ns: how long after it was asked to yield a job may stay on its lane
+ * @stats: what happened
+ * @timer: wakes @work when something is due by itself
+ * @work: what is due
+ */
+struct distmind_sched {
+	spinlock_t lock; /* see above */
+	int error;
+	struct policy_sched policy[DISTMIND_LANE__COUNT];
+	u32 lane_count;
+	u32 lanes_of[DISTMIND_LANE__COUNT];
+	struct distmind_lane lanes[DISTMIND_LANES_MAX];
+	struct list_head tenants;
+	u64 hang_ns;
+	struct distmind_sched_stats stats;
+	struct hrtimer timer;
+	struct work_struct work;
+};
+
+int distmind_sched_init(struct distmind_sched *sched, u32 compute, u32 copy);
+void distmind_sched_destroy(struct distmind_sched *sched);
+void distmind_sched_end(struct distmind_sched *sched, int error);
+
+int distmind_sched_add(struct distmind_sched *sched, struct distmind_tenant *tenant,
+		       const struct distmind_vgpu_settings *settings);
+void distmind_sched_del(struct distmind_sched *sched, struct distmind_tenant *tenant);
+void distmind_sched_change(struct distmind_sched *sched, struct distmind_tenant *tenant,
+			   const struct distmind_vgpu_settings *settings);
+
+void distmind_sched_configure(struct distmind_sched *sched, const struct policy *policy,
+			      u64 hang_ns);
+void distmind_sched_dispatch(struct distmind_sched *sched, u64 now);
+void distmind_sched_ask(struct distmind_sched *sched, struct distmind_job *job);
+int distmind_sched_exchange(struct distmind_sched *sched, struct distmind_engine_exchange *arg);
+int distmind_sched_mmap(struct distmind_sched *sched, struct vm_area_struct *vma);
+
+#endif /* _DISTMIND_SCHED_H */

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Submission: what user space describes becomes jobs.
+ *
+ * Everything is copied, then checked, then resolved from handles to objects,
+ * before the queue sees any of it; nothing is read from the caller's memory
+ * afterwards. It is all of the batch or nothing.
+ */
+#include <linux/fs.h>
+#include <linux/math64.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "buffer.h"
+#include "client.h"
+#include "queue.h"
+#include "submit.h"
+#include "vgpu.h"
+
+/* A batch, in the kernel's memory. */
+struct batch {
+	struct distmind_job_desc *jobs;
+	struct distmind_arg *args;
+	struct distmind_wait *waits;
+};
+
+static void *copy_array(u64 user, u32 count, size_t size)
+{
+	return count ? vmemdup_user(u64_to_user_ptr(user), count * size) : NULL;
+}
+
+static int copy_batch(const struct distmind_submit *submit, struct batch *batch)
+{
+	batch->jobs = copy_array(submit->jobs, submit->job_count, sizeof(*batch->jobs));
+	if (IS_ERR(batch->jobs))
+		return PTR_ERR(batch->jobs);
+	batch->args = copy_array(submit->args, submit->arg_count, sizeof(*batch->args));
+	if (IS_ERR(batch->args))
+		goto err_jobs;
+	batch->waits = copy_array(submit->waits, submit->wait_count, sizeof(*batch->waits));
+	if (IS_ERR(batch->waits))
+		goto err_args;
+	return 0;
+
+err_args:
+	kvfree(batch->args);
+	kvfree(batch->jobs);
+	return PTR_ERR(batch->waits);
+err_jobs:
+	kvfree(batch->jobs);
+	return PTR_ERR(batch->args);
+}
+
+static void free_batch(struct batch *batch)
+{
+	kvfree(batch->waits);
+	kvfree(batch->args);
+	kvfree(batch->jobs);
+}
+
+/* Whether @count entries from @first on are within an array of @length. */
+static bool within(u32 first, u32 count, u32 length)
+{
+	return first <= length && count <= length - first;
+}
+
+static int check_job(const struct distmind_submit *submit, const struct batch *batch,
+		     const struct distmind_job_desc *desc)
+{
+	const struct distmind_arg *args = batch->args + desc->first_arg;
+	u32 i;
+
+	if (desc->type >= DISTMIND_JOB__COUNT || desc->flags || desc->pad)
+		return -EINVAL;
+	if (desc->args > DISTMIND_ARGS_MAX ||
+	    !within(desc->first_arg, desc->args, submit->arg_count) ||
+	    !within(desc->first_wait, desc->waits, submit->wait_count))
+		return -EINVAL;
+	if (desc->type == DISTMIND_JOB_LAUNCH ? !desc->blocks : desc->blocks || desc->operation)
+		return -EINVAL;
+	if (desc->type == DISTMIND_JOB_BARRIER && desc->args)
+		return -EINVAL;
+	if (!desc->signal && desc->signal_value)
+		return -EINVAL;
+	for (i = 0; i < desc->args; i++) {
+		if (args[i].pad || !args[i].buffer != !args[i].length)
+			return -EINVAL;
+	}
+	if (desc->type == DISTMIND_JOB_COPY &&
+	    (desc->args != 2 || !args[0].buffer || !args[1].buffer ||
+	     args[0].length != args[1].length))
+		return -EINVAL;
+	return 0;
+}
+
+static int resolve_arg(struct distmind_client *client, struct distmind_queue *queue,
+		       const struct distmind_arg *arg, struct distmind_job *job, u32 i)
+{
+	struct distmind_buffer *buffer;
+	u64 size;
+
+	job->args[i].value = arg->value;
+	job->args[i].length = arg->length;
+	if (!arg->buffer)
+		return 0;
+	buffer = xa_load(&client->buffers, arg->buffer);
+	if (!buffer)
+		return -ENOENT;
+	if (buffer->gpu != queue->tenant->gpu)
+		return -EXDEV;
+	size = distmind_buffer_size(buffer);
+	if (arg->value > size || arg->length > size - arg->value)
+		return -ERANGE;
+	distmind_buffer_get(buffer);
+	job->buffers[i] = buffer;
+	job->args[i].value += (u64)buffer->start << PAGE_SHIFT;
+	return 0;
+}
+
+/* From handles to objects; under the vgpu's lock. */
+static int resolve_job(struct distmind_client *client, struct distmind_queue *queue,
+		       const struct batch *batch, const struct distmind_job_desc *desc,
+		       struct distmind_job *job)
+{
+	u32 i;
+	int err;
+
+	for (i = 0; i < desc->args; i++) {
+		err = resolve_arg(client, queue, &batch->args[desc->first_arg + i], job, i);
+		if (err)
+			return err;
+	}
+	for (i = 0; i < desc->waits; i++) {
+		const struct distmind_wait *wait = &batch->waits[desc->first_wait + i];
+		struct distmind_timeline *timeline;
+
+		if (wait->pad)
+			return -EINVAL;
+		timeline = xa_load(&client->timelines, wait->timeline);
+		if (!timeline)
+			return -ENOENT;
+		distmind_timeline_get(timeline);
+		job->waits[i].timeline = timeline;
+		job->waits[i].value = wait->value;
+	}
+	if (desc->signal) {
+		job->signal = xa_load(&client->timelines, desc->signal);
+		if (!job->signal)
+			return -ENOENT;
+		distmind_timeline_get(job->signal);
+		if (!xa_get_mark(&client->timelines, desc->signal, DISTMIND_CLIENT_WRITABLE))
+			return -EACCES;
+	}
+	job->signal_value = desc->signal_value;
+	job->type = desc->type;
+	job->operation = desc->operation;
+	job->blocks = desc->blocks;
+	if (job->type == DISTMIND_JOB_COPY)
+		job->blocks = DIV_ROUND_UP_ULL(job->args[0].length, DISTMIND_COPY_BLOCK);
+	return 0;
+}
+
+/* A lane of the queue's kind must be there to run it. */
+static int check_lane(const struct distmind_queue *queue, const struct distmind_job_desc *desc)
+{
+	u32 kind = desc->type == DISTMIND_JOB_COPY ? DISTMIND_LANE_COPY : DISTMIND_LANE_COMPUTE;
+
+	if (desc->type == DISTMIND_JOB_BARRIER)
+		return 0;
+	if (kind != queue->kind || !queue->tenant->gpu->sched.lanes_of[kind])
+		return -EOPNOTSUPP;
+	return 0;
+}
+
+static int build_job(struct distmind_client *client, struct distmind_queue *queue,
+		     const struct distmind_submit *submit, const struct batch *batch,
+		     const struct distmind_job_desc *desc, struct list_head *jobs)
+{
+	struct distmind_job *job;
+	int err;
+
+	err = check_job(submit, batch, desc);
+	if (!err)
+		err = check_lane(queue, desc);
+	if (err)
+		return err;
+	job = distmind_job_alloc(desc->args, desc->waits);
+	if (!job)
+		return -ENOMEM;
+	list_add_tail(&job->link, jobs);
+	mutex_lock(&client->vgpu->lock);
+	err = resolve_job(client, queue, batch, desc, job);
+	mutex_unlock(&client->vgpu->lock);
+	return err;
+}
+
+static int submit_batch(struct distmind_client *client, struct distmind_queue *queue,
+			struct distmind_submit *submit, const struct batch *batch)
+{
+	struct distmind_job *job, *next;
+	LIST_HEAD(jobs);
+	int err = 0;
+	u32 i;
+
+	for (i = 0; !err && i < submit->job_count; i++) {
+		submit->failed = i;
+		err = build_job(client, queue, submit, batch, &batch->jobs[i], &jobs);
+	}
+	if (!err)
+		err = distmind_queue_submit(queue, &jobs, submit->job_count);
+	list_for_each_entry_safe(job, next, &jobs, link)
+		distmind_job_free(job);
+	return err;
+}
+
+int distmind_submit_call(struct file *file, void *arg, void __user *user)
+{
+	struct distmind_client *client = file->private_data;
+	struct distmind_submit __user *where = user;
+	struct distmind_submit *submit = arg;
+	struct distmind_queue *queue;
+	struct batch batch;
+	int err;
+
+	if (submit->flags || !submit->job_count || submit->job_count > DISTMIND_SUBMIT_MAX ||
+	    submit->arg_count > DISTMIND_SUBMIT_MAX || submit->wait_count > DISTMIND_SUBMIT_MAX)
+		return -EINVAL;
+	mutex_lock(&client->vgpu->lock);
+	queue = xa_load(&client->queues, submit->queue);
+	if (queue)
+		distmind_queue_get(queue);
+	mutex_unlock(&client->vgpu->lock);
+	if (!queue)
+		return -ENOENT;
+	err = copy_batch(submit, &batch);
+	if (!err) {
+		err = submit_batch(client, queue, submit, &batch);
+		free_batch(&batch);
+	}
+	distmind_queue_put(queue);
+	if (err && put_user(submit->failed, &where->failed))
+		return -EFAULT;
+	return err;
+}

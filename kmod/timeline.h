@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _DISTMIND_TIMELINE_H
+#define _DISTMIND_TIMELINE_H
+
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/rbtree.h>
+#include <linux/spinlock.h>
+#include <linux/wait.h>
+#include <uapi/linux/distmind.h>
+
+struct distmind_timeline;
+
+/**
+ * struct distmind_timeline_waiter - somebody to call when a value is reached
+ * @node: in the timeline's tree; empty while it is not armed
+ * @value: which value
+ * @timeline: which timeline it is armed on
+ * @hold: called under the timeline's lock just before the waiter is taken out
+ *	of the tree: keeps whatever @reached needs alive
+ * @reached: called without a lock, once; jobs that end by it go to @ended
+ */
+struct distmind_timeline_waiter {
+	struct rb_node node;
+	u64 value;
+	struct distmind_timeline *timeline;
+	void (*hold)(struct distmind_timeline_waiter *waiter);
+	void (*reached)(struct distmind_timeline_waiter *waiter, struct list_head *ended);
+};
+
+/**
+ * struct distmind_timeline - a monotonic counter
+ * @ref: held by handles, files, jobs that name it
+ * @lock: guards everything below; nests inside a gpu's scheduler lock
+ * @page: what user space maps: the value and the failure
+ * @waiters: by value
+ * @watches: eventfds, a few
+ * @watch_count: how many
+ * @wait: who sleeps for a value
+ */
+struct distmind_timeline {
+	struct kref ref;
+	spinlock_t lock; /* see above */
+	struct distmind_timeline_page *page;
+	struct rb_root_cached waiters;
+	struct list_head watches;
+	u32 watch_count;
+	wait_queue_head_t wait;
+};
+
+struct distmind_timeline *distmind_timeline_create(u64 value);
+void distmind_timeline_get(struct distmind_timeline *timeline);
+void distmind_timeline_put(struct distmind_timeline *timeline);
+
+int distmind_timeline_signal(struct distmind_timeline *timeline, u64 value, int error,
+			     struct list_head *ended);
+int distmind_timeline_arm(struct distmind_timeline *timeline,
+			  struct distmind_timeline_waiter *waiter, u64 value);
+bool distmind_timeline_disarm(struct distmind_timeline_waiter *waiter);
+
+int distmind_timeline_export(struct distmind_timeline *timeline, u32 flags);
+struct distmind_timeline *distmind_timeline_import(int fd, bool *writable);
+
+#endif /* _DISTMIND_TIMELINE_H */
