@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * distmind-engine-cpu: a gpu made of host memory and, later, of host cores.
- * The gpu is in the pool for as long as this process lives.
+ * distmind-engine-cpu: a gpu made of host memory and host cores. The gpu is in
+ * the pool for as long as this process lives.
  */
 #include "../../common/size.h"
 #include "../../libdistmind/distmind.h"
+#include "lane.h"
+#include "ops.h"
+#include "profile.h"
 
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +36,9 @@ static const char usage[] =
 	"  --kind KIND       kind of the gpu, for those who ask for one (default cpu)\n"
 	"  --box N           box that the gpu is in (default 0)\n"
 	"  --numa-node N     node that the memory comes from (default any)\n"
+	"  --lanes N         jobs that it computes at a time (default 1)\n"
+	"  --copy-lanes N    copies that it does at a time (default 1)\n"
+	"  --profile FILE    speed of the gpu (default as fast as this machine)\n"
 	"  --version         print the version and exit\n"
 	"  --help            print this and exit\n";
 
@@ -50,19 +57,24 @@ static int parse_number(const char *option, const char *text, long max, long *va
 }
 
 /* Returns an exit code, or -1 to go on. */
-static int parse_options(int argc, char **argv, struct distmind_engine_params *params)
+static int parse_options(int argc, char **argv, struct distmind_engine_params *params,
+			 struct profile *profile)
 {
-	enum { MEMORY = 1, NAME, KIND, BOX, NUMA_NODE, VERSION, HELP };
+	enum { MEMORY = 1, NAME, KIND, BOX, NUMA_NODE, LANES, COPY_LANES, PROFILE, VERSION, HELP };
 	static const struct option options[] = {
 		{ "memory", required_argument, NULL, MEMORY },
 		{ "name", required_argument, NULL, NAME },
 		{ "kind", required_argument, NULL, KIND },
 		{ "box", required_argument, NULL, BOX },
 		{ "numa-node", required_argument, NULL, NUMA_NODE },
+		{ "lanes", required_argument, NULL, LANES },
+		{ "copy-lanes", required_argument, NULL, COPY_LANES },
+		{ "profile", required_argument, NULL, PROFILE },
 		{ "version", no_argument, NULL, VERSION },
 		{ "help", no_argument, NULL, HELP },
 		{ 0 },
 	};
+	char error[PROFILE_ERROR_LEN];
 	int option, index;
 	long number;
 
@@ -90,6 +102,22 @@ static int parse_options(int argc, char **argv, struct distmind_engine_params *p
 			if (parse_number("numa-node", optarg, INT_MAX, &number))
 				return EX_USAGE;
 			params->numa_node = (int32_t)number;
+			break;
+		case LANES:
+			if (parse_number("lanes", optarg, DISTMIND_LANES_MAX, &number))
+				return EX_USAGE;
+			params->compute_lanes = (uint32_t)number;
+			break;
+		case COPY_LANES:
+			if (parse_number("copy-lanes", optarg, DISTMIND_LANES_MAX, &number))
+				return EX_USAGE;
+			params->copy_lanes = (uint32_t)number;
+			break;
+		case PROFILE:
+			if (profile_read(optarg, profile, error)) {
+				fprintf(stderr, PROGRAM ": --profile %s\n", error);
+				return EX_USAGE;
+			}
 			break;
 		case VERSION:
 			puts(PROGRAM " " DISTMIND_VERSION);
@@ -124,27 +152,41 @@ static const char *register_hint(int err)
 	case -ENOMEM:
 		return "the host has not that much memory: ask for less with --memory";
 	case -EINVAL:
-		return "no such --numa-node, or a --name or --kind that is empty, longer than 31 "
+		return "no such --numa-node, more than 16 lanes, or a --name or --kind that is empty, longer than 31 "
 		       "or not of [A-Za-z0-9._-]";
 	default:
 		return strerror(-err);
 	}
 }
 
-/* Blocks the signals that end an engine and gives them as a descriptor. */
+static pthread_t main_thread;
+
+static void pass_on(int signal)
+{
+	pthread_kill(main_thread, signal);
+}
+
+/*
+ * Blocks the signals that end an engine and gives them as a descriptor. The
+ * BLAS library has started threads before main() was called; what they do not
+ * block and so receive in our place is passed on to the thread that waits.
+ */
 static int open_signals(void)
 {
+	struct sigaction action = { .sa_handler = pass_on, .sa_flags = SA_RESTART };
 	sigset_t set;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
-	if (sigprocmask(SIG_BLOCK, &set, NULL))
+	main_thread = pthread_self();
+	if (sigprocmask(SIG_BLOCK, &set, NULL) || sigaction(SIGTERM, &action, NULL) ||
+	    sigaction(SIGINT, &action, NULL))
 		return -errno;
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-/* Where jobs will be fetched and run; until then there is nothing but the end. */
+/* The lanes work; what is left is to wait for the end. */
 static int serve(struct distmind_engine *engine, int signals)
 {
 	struct pollfd fds[] = {
@@ -175,12 +217,16 @@ int main(int argc, char **argv)
 		.name = "cpu0",
 		.kind = "cpu",
 		.numa_node = DISTMIND_NUMA_ANY,
+		.compute_lanes = 1,
+		.copy_lanes = 1,
 	};
 	struct distmind_engine *engine;
+	struct profile profile;
 	char memory[SIZE_TEXT_LEN];
 	int signals, code, err;
 
-	code = parse_options(argc, argv, &params);
+	profile_default(&profile);
+	code = parse_options(argc, argv, &params, &profile);
 	if (code >= 0)
 		return code;
 	signals = open_signals();
@@ -188,11 +234,18 @@ int main(int argc, char **argv)
 		perror(PROGRAM ": signalfd");
 		return EX_OSERR;
 	}
+	op_init();
 	err = distmind_engine_register(&params, &engine);
 	if (err) {
 		fprintf(stderr, PROGRAM ": cannot register %s: %s\n", params.name,
 			register_hint(err));
 		return err == -ENOENT ? EX_UNAVAILABLE : EXIT_FAILURE;
+	}
+	err = lanes_start(engine, params.memory, params.compute_lanes + params.copy_lanes,
+			  &profile);
+	if (err) {
+		fprintf(stderr, PROGRAM ": cannot start lanes: %s\n", strerror(-err));
+		return EX_OSERR;
 	}
 
 	size_format(params.memory, memory, sizeof(memory));
