@@ -6,7 +6,7 @@ insmod "$DISTMIND_MODULE"
 "$DISTMIND_BUILD/bench/buffer"
 "$DISTMIND_BUILD/bench/rdma"
 
-# acquire.latency is about the real daemon.
+# These are about the real daemon and the real engine.
 ready=$(mktemp -d)/ready
 distmind-engine-cpu --name cpu0 --memory 64M >"$ready.engine" &
 engine=$!
@@ -16,6 +16,7 @@ trap 'kill $engine $daemon' EXIT
 for _ in $(seq 100); do
 	if distmindctl run --memory 1M --share 1 -- true 2>"$ready.error"; then
 		"$DISTMIND_BUILD/bench/acquire"
+		"$DISTMIND_BUILD/bench/job"
 		exit
 	fi
 	sleep 0.1

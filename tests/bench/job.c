@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Jobs on a gpu that distmind-engine-cpu serves under the name cpu0:
+ *
+ *   job.round_trip   submit an empty job, wait until it is done, against an
+ *                    eventfd ping-pong between two processes
+ *   job.batch        the same per job in batches of 64
+ *   preempt.start    a best-effort job of 1 ms blocks runs: 99th percentile from
+ *                    the submission of a latency job to its end, against one
+ *                    block and four ping-pongs
+ *   preempt.fifo     the same latency against that under fifo
+ *   preempt.cost     work of the best-effort job with a preemption every 20 ms,
+ *                    against undisturbed, for the same net time
+ *   fair.error       shares 1:2:4 over 10 s: 3 % against the largest deviation
+ */
+#include <distmind.h>
+#include <distmind_ops.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+#define BATCH	   64
+#define ROUND	   50
+#define BLOCK_US   1000
+#define FOREVER_MS 60000
+#define JOBS	   500 /* that one call submits */
+
+/* A tenant with one queue. */
+struct client {
+	struct distmind_vgpu *vgpu;
+	struct distmind_queue *queue;
+	struct distmind_timeline *timeline;
+	struct distmind_batch *batch;
+	uint32_t id;
+	uint64_t value; /* that the timeline will have after all that was submitted */
+};
+
+struct world {
+	struct distmind_pool *pool;
+	uint32_t gpu;
+	int ping, pong;
+	struct client client;
+};
+
+static int is_cpu0(const struct distmind_gpu_record *gpu, void *arg)
+{
+	if (strcmp(gpu->name, "cpu0"))
+		return 0;
+	*(uint32_t *)arg = gpu->id;
+	return 1;
+}
+
+static void must(int err, const char *what)
+{
+	if (err < 0)
+		bench_die("%s: %s", what, strerror(-err));
+}
+
+static struct client client_open(struct world *world, uint32_t share, uint32_t sched_class)
+{
+	struct distmind_vgpu_record record = {
+		.gpu = world->gpu, .memory = 1 << 20, .share = share, .sched_class = sched_class,
+		.objective_ns = sched_class == DISTMIND_CLASS_LATENCY ? 1000000 : 0,
+	};
+	struct client client = { 0 };
+	char path[64];
+
+	must(distmind_pool_vgpu_create(world->pool, &record), "create a vgpu");
+	snprintf(path, sizeof(path), "/dev/distmind/vgpu%u", record.id);
+	client.id = record.id;
+	must(distmind_vgpu_open(path, &client.vgpu), "open a vgpu");
+	must(distmind_queue_create(client.vgpu, DISTMIND_LANE_COMPUTE, 4096, &client.queue),
+	     "create a queue");
+	must(distmind_timeline_create(client.vgpu, 0, &client.timeline), "create a timeline");
+	must(distmind_batch_create(&client.batch), "create a batch");
+	return client;
+}
+
+static void client_close(struct world *world, struct client *client)
+{
+	distmind_batch_destroy(client->batch);
+	distmind_queue_destroy(client->queue);
+	distmind_timeline_destroy(client->timeline);
+	distmind_vgpu_close(client->vgpu);
+	distmind_pool_vgpu_delete(world->pool, client->id);
+}
+
+/* Adds a job to the client's batch: blocks of so many microseconds, or nothing. */
+static void add(struct client *client, uint32_t blocks, uint32_t us)
+{
+	distmind_batch_launch(client->batch, us ? DISTMIND_OP_SPIN : DISTMIND_OP_NOP, blocks);
+	distmind_batch_number(client->batch, blocks);
+	if (us)
+		distmind_batch_number(client->batch, us);
+	distmind_batch_signal(client->batch, client->timeline, ++client->value);
+}
+
+static void submit(struct client *client)
+{
+	must(distmind_queue_submit(client->queue, client->batch, NULL), "submit");
+	distmind_batch_clear(client->batch);
+}
+
+static void finish(struct client *client)
+{
+	must(distmind_timeline_wait(client->timeline, client->value, FOREVER_MS), "wait");
+}
+
+static double round_trips(void *arg)
+{
+	struct client *client = &((struct world *)arg)->client;
+	double begin = bench_now();
+
+	for (int i = 0; i < ROUND; i++) {
+		add(client, 1, 0);
+		submit(client);
+		finish(client);
+	}
+	return (bench_now() - begin) / ROUND;
+}
+
+static double batches(void *arg)
+{
+	struct client *client = &((struct world *)arg)->client;
+	double begin = bench_now();
+
+	for (int i = 0; i < 4; i++) {
+		for (int j = 0; j < BATCH; j++)
+			add(client, 1, 0);
+		submit(client);
+		finish(client);
+	}
+	return (bench_now() - begin) / (4 * BATCH);
+}
+
+static double ping_pong(void *arg)
+{
+	struct world *world = arg;
+	uint64_t value = 1;
+	double begin = bench_now();
+
+	for (int i = 0; i < ROUND; i++) {
+		if (write(world->ping, &value, 8) != 8 || read(world->pong, &value, 8) != 8)
+			bench_die("eventfd");
+	}
+	return (bench_now() - begin) / ROUND;
+}
+
+static pid_t answerer(struct world *world)
+{
+	pid_t pid = fork();
+	uint64_t value;
+
+	while (!pid) {
+		if (read(world->ping, &value, 8) != 8 || write(world->pong, &value, 8) != 8)
+			_exit(1);
+	}
+	return pid;
+}
+
+static void nap(double seconds)
+{
+	struct timespec ts = { (time_t)seconds, (long)((seconds - (time_t)seconds) * 1e9) };
+
+	nanosleep(&ts, NULL);
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* From submission to end of one empty latency job while another job runs. */
+static double urgent(struct client *client)
+{
+	double begin = bench_now();
+
+	add(client, 1, 0);
+	submit(client);
+	finish(client);
+	return bench_now() - begin;
+}
+
+static void report(const char *name, double value, const char *unit, const char *baseline,
+		   double baseline_value, double ratio)
+{
+	const char *guest = getenv("DISTMIND_GUEST");
+
+	printf("{\"name\": \"%s\", \"kernel\": \"%s\", \"value\": %.4g, \"unit\": \"%s\", "
+	       "\"baseline\": \"%s\", \"baseline_value\": %.4g, \"ratio\": %.3f}\n",
+	       name, guest ? guest : "native", value, unit, baseline, baseline_value, ratio);
+	fflush(stdout);
+}
+
+static void preempt_start(struct world *world)
+{
+	struct client train = client_open(world, 500, DISTMIND_CLASS_BEST_EFFORT);
+	struct client serve = client_open(world, 500, DISTMIND_CLASS_LATENCY);
+	double took[200], pings[200], budget, fifo;
+	int count = sizeof(took) / sizeof(*took);
+
+	add(&train, 100000, BLOCK_US);
+	submit(&train);
+	for (int i = 0; i < count; i++) {
+		nap(0.005 + i % 7 * 0.0003);
+		took[i] = urgent(&serve);
+		pings[i] = ping_pong(world);
+	}
+	qsort(took, count, sizeof(*took), compare);
+	qsort(pings, count, sizeof(*pings), compare);
+	budget = BLOCK_US * 1e-6 + 4 * pings[count / 2];
+	report("preempt.start", took[count * 99 / 100] * 1e6, "us", "a block and 4 ping-pongs",
+	       budget * 1e6, budget / took[count * 99 / 100]);
+	client_close(world, &train);
+
+	/* Under fifo it waits for all that is left of the long job. */
+	must(distmind_pool_gpu_policy(world->pool, world->gpu, "fifo"), "fifo");
+	train = client_open(world, 500, DISTMIND_CLASS_BEST_EFFORT);
+	add(&train, 3000, BLOCK_US);
+	submit(&train);
+	nap(0.01);
+	fifo = urgent(&serve);
+	must(distmind_pool_gpu_policy(world->pool, world->gpu, "slo"), "slo");
+	report("preempt.fifo", took[count / 2] * 1e6, "us", "fifo, a job of 3 s", fifo * 1e6,
+	       fifo / took[count / 2]);
+	client_close(world, &train);
+	client_close(world, &serve);
+}
+
+/* Work of the best-effort client in its net time, in seconds per second. */
+static double work_rate(struct client *train, struct client *serve, bool disturb)
+{
+	uint64_t first, last;
+	double begin, taken = 0, end;
+
+	/* Short jobs of 5 blocks, many of them: what has ended is what was done. */
+	for (int i = 0; i < JOBS; i++)
+		add(train, 5, BLOCK_US);
+	submit(train);
+	nap(0.05);
+	first = distmind_timeline_value(train->timeline);
+	begin = bench_now();
+	for (int i = 0; i < 50; i++) {
+		double before = bench_now();
+
+		if (disturb) {
+			add(serve, 1, BLOCK_US);
+			submit(serve);
+			finish(serve);
+			taken += BLOCK_US * 1e-6;
+		}
+		nap(0.02 - (bench_now() - before) > 0 ? 0.02 - (bench_now() - before) : 0);
+	}
+	last = distmind_timeline_value(train->timeline);
+	end = bench_now();
+	distmind_queue_destroy(train->queue);
+	must(distmind_queue_create(train->vgpu, DISTMIND_LANE_COMPUTE, 4096, &train->queue),
+	     "create a queue");
+	/* The rest was cancelled, which fails the timeline: begin another. */
+	distmind_timeline_destroy(train->timeline);
+	must(distmind_timeline_create(train->vgpu, 0, &train->timeline), "create a timeline");
+	train->value = 0;
+	return (last - first) * 5 * BLOCK_US * 1e-6 / (end - begin - taken);
+}
+
+static void preempt_cost(struct world *world)
+{
+	struct client train = client_open(world, 500, DISTMIND_CLASS_BEST_EFFORT);
+	struct client serve = client_open(world, 500, DISTMIND_CLASS_LATENCY);
+	double with = 0, without = 0;
+
+	for (int i = 0; i < 3; i++) {
+		without += work_rate(&train, &serve, false) / 3;
+		with += work_rate(&train, &serve, true) / 3;
+	}
+	report("preempt.cost", with, "s/s", "undisturbed", without, with / without);
+	client_close(world, &train);
+	client_close(world, &serve);
+}
+
+static void fair_error(struct world *world)
+{
+	static const uint32_t shares[] = { 100, 200, 400 };
+	struct client clients[3];
+	uint64_t begin[3];
+	double total = 0, worst = 0, done[3];
+
+	for (int i = 0; i < 3; i++) {
+		clients[i] = client_open(world, shares[i], DISTMIND_CLASS_STANDARD);
+		/* More than any of them can do in the time. */
+		for (int k = 0; k < 6; k++) {
+			for (int j = 0; j < JOBS; j++)
+				add(&clients[i], 4, BLOCK_US);
+			submit(&clients[i]);
+		}
+	}
+	nap(0.2);
+	for (int i = 0; i < 3; i++)
+		begin[i] = distmind_timeline_value(clients[i].timeline);
+	nap(10);
+	for (int i = 0; i < 3; i++) {
+		done[i] = distmind_timeline_value(clients[i].timeline) - begin[i];
+		total += done[i];
+	}
+	for (int i = 0; i < 3; i++) {
+		double want = shares[i] / 700.0, error = done[i] / total / want - 1;
+
+		if (error < 0)
+			error = -error;
+		if (error > worst)
+			worst = error;
+		client_close(world, &clients[i]);
+	}
+	report("fair.error", worst * 100, "%", "3 %", 3, worst > 0 ? 0.03 / worst : 1000);
+}
+
+int main(void)
+{
+	struct world world = { .ping = eventfd(0, 0), .pong = eventfd(0, 0) };
+	pid_t pid;
+
+	must(distmind_pool_open(&world.pool), "pool");
+	if (distmind_pool_gpus(world.pool, is_cpu0, &world.gpu) != 1)
+		bench_die("there is no gpu cpu0");
+	pid = answerer(&world);
+	world.client = client_open(&world, 1000, DISTMIND_CLASS_STANDARD);
+	bench_run(&(struct bench){
+		.name = "job.round_trip", .unit = "us", .baseline = "eventfd ping-pong", .work = 1,
+		.rounds = 21, .scale = 1e6, .ours = round_trips, .theirs = ping_pong, .arg = &world,
+	});
+	bench_run(&(struct bench){
+		.name = "job.batch", .unit = "us", .baseline = "eventfd ping-pong", .work = 1,
+		.rounds = 21, .scale = 1e6, .ours = batches, .theirs = ping_pong, .arg = &world,
+	});
+	client_close(&world, &world.client);
+	preempt_start(&world);
+	preempt_cost(&world);
+	fair_error(&world);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	distmind_pool_close(world.pool);
+	return 0;
+}
