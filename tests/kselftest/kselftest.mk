@@ -17,7 +17,12 @@ KSFT_CFLAGS = -std=gnu11 -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter \
 	-Itests/kselftest/common -isystem $(KSFT_HARNESS) -MMD -MP -pthread
 
 .PHONY: kselftest
-kselftest: $(KSFT)
+kselftest: $(KSFT) $(O)/engine/template
+
+# The engine of docs/engine.md, with nothing but the uapi header.
+$(O)/engine/template: tests/engine/template.c uapi/linux/distmind.h
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE -Iuapi $< -o $@ -pthread
 
 $(O)/kselftest/%: tests/kselftest/%.c $(KSFT_COMMON) $(O)/lib/libdistmind.so
 	@mkdir -p $(@D) $(O)/obj/kselftest
