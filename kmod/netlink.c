@@ -48,6 +48,12 @@ static bool may_see(struct sk_buff *request, kuid_t uid)
 	       netlink_capable(request, CAP_NET_ADMIN);
 }
 
+/* Aligned to 4 bytes: who reads it copies it. */
+static int put_u64(struct sk_buff *skb, int type, u64 value)
+{
+	return nla_put(skb, type, sizeof(value), &value);
+}
+
 /* How the objects look in a message. Each returns false if it does not fit. */
 
 static bool fill_sched(struct sk_buff *skb, struct distmind_sched *sched)
@@ -66,14 +72,12 @@ static bool fill_sched(struct sk_buff *skb, struct distmind_sched *sched)
 			     sched->lanes_of[DISTMIND_LANE_COMPUTE]) ||
 		 nla_put_u32(skb, DISTMIND_A_GPU_COPY_LANES,
 			     sched->lanes_of[DISTMIND_LANE_COPY]) ||
-		 nla_put_u64_64bit(skb, DISTMIND_A_GPU_HANG, hang_ns, DISTMIND_A_GPU_PAD) ||
-		 nla_put_u64_64bit(skb, DISTMIND_A_GPU_JOBS, stats.jobs, DISTMIND_A_GPU_PAD) ||
-		 nla_put_u64_64bit(skb, DISTMIND_A_GPU_FAILED_JOBS, stats.failed,
-				   DISTMIND_A_GPU_PAD) ||
-		 nla_put_u64_64bit(skb, DISTMIND_A_GPU_BUSY, stats.busy_ns, DISTMIND_A_GPU_PAD) ||
-		 nla_put_u64_64bit(skb, DISTMIND_A_GPU_PREEMPTIONS, stats.preemptions,
-				   DISTMIND_A_GPU_PAD) ||
-		 nla_put_u64_64bit(skb, DISTMIND_A_GPU_HANGS, stats.hangs, DISTMIND_A_GPU_PAD) ||
+		 put_u64(skb, DISTMIND_A_GPU_HANG, hang_ns) ||
+		 put_u64(skb, DISTMIND_A_GPU_JOBS, stats.jobs) ||
+		 put_u64(skb, DISTMIND_A_GPU_FAILED_JOBS, stats.failed) ||
+		 put_u64(skb, DISTMIND_A_GPU_BUSY, stats.busy_ns) ||
+		 put_u64(skb, DISTMIND_A_GPU_PREEMPTIONS, stats.preemptions) ||
+		 put_u64(skb, DISTMIND_A_GPU_HANGS, stats.hangs) ||
 		 nla_put(skb, DISTMIND_A_GPU_PREEMPT_LATENCY, sizeof(stats.latency),
 			 stats.latency));
 }
@@ -90,10 +94,8 @@ static bool fill_gpu(struct sk_buff *skb, void *object)
 		 nla_put_u32(skb, DISTMIND_A_GPU_STATE, gpu->state) ||
 		 nla_put_u32(skb, DISTMIND_A_GPU_BOX, gpu->box) ||
 		 nla_put_s32(skb, DISTMIND_A_GPU_NUMA_NODE, gpu->heap.node) ||
-		 nla_put_u64_64bit(skb, DISTMIND_A_GPU_MEMORY, (u64)gpu->heap.pages << PAGE_SHIFT,
-				   DISTMIND_A_GPU_PAD) ||
-		 nla_put_u64_64bit(skb, DISTMIND_A_GPU_MEMORY_USED,
-				   distmind_heap_bytes_used(&gpu->heap), DISTMIND_A_GPU_PAD) ||
+		 put_u64(skb, DISTMIND_A_GPU_MEMORY, (u64)gpu->heap.pages << PAGE_SHIFT) ||
+		 put_u64(skb, DISTMIND_A_GPU_MEMORY_USED, distmind_heap_bytes_used(&gpu->heap)) ||
 		 nla_put_u32(skb, DISTMIND_A_GPU_VGPUS, gpu->vgpu_count) ||
 		 nla_put_u32(skb, DISTMIND_A_GPU_ENGINE_PID, gpu->engine_pid));
 }
@@ -127,13 +129,11 @@ static bool fill_vgpu(struct sk_buff *skb, void *object)
 		return false;
 	if (vgpu->owner.pid && nla_put_u32(skb, DISTMIND_A_VGPU_PID, vgpu->owner.pid))
 		return false;
-	return !(nla_put_u64_64bit(skb, DISTMIND_A_VGPU_MEMORY, settings.memory,
-				   DISTMIND_A_VGPU_PAD) ||
-		 nla_put_u64_64bit(skb, DISTMIND_A_VGPU_MEMORY_USED, used, DISTMIND_A_VGPU_PAD) ||
+	return !(put_u64(skb, DISTMIND_A_VGPU_MEMORY, settings.memory) ||
+		 put_u64(skb, DISTMIND_A_VGPU_MEMORY_USED, used) ||
 		 nla_put_u32(skb, DISTMIND_A_VGPU_SHARE, settings.share) ||
 		 nla_put_u32(skb, DISTMIND_A_VGPU_CLASS, settings.class) ||
-		 nla_put_u64_64bit(skb, DISTMIND_A_VGPU_OBJECTIVE, settings.objective_ns,
-				   DISTMIND_A_VGPU_PAD) ||
+		 put_u64(skb, DISTMIND_A_VGPU_OBJECTIVE, settings.objective_ns) ||
 		 nla_put_u32(skb, DISTMIND_A_VGPU_CLIENTS, clients) ||
 		 nla_put_u32(skb, DISTMIND_A_VGPU_BUFFERS, buffers));
 }
@@ -145,10 +145,8 @@ static bool fill_buffer(struct sk_buff *skb, void *object)
 	return !(nla_put_u32(skb, DISTMIND_A_BUFFER_ID, buffer->id) ||
 		 nla_put_u32(skb, DISTMIND_A_BUFFER_VGPU, buffer->vgpu->id) ||
 		 nla_put_u32(skb, DISTMIND_A_BUFFER_GPU, buffer->gpu->id) ||
-		 nla_put_u64_64bit(skb, DISTMIND_A_BUFFER_SIZE, distmind_buffer_size(buffer),
-				   DISTMIND_A_BUFFER_PAD) ||
-		 nla_put_u64_64bit(skb, DISTMIND_A_BUFFER_OFFSET, (u64)buffer->start << PAGE_SHIFT,
-				   DISTMIND_A_BUFFER_PAD) ||
+		 put_u64(skb, DISTMIND_A_BUFFER_SIZE, distmind_buffer_size(buffer)) ||
+		 put_u64(skb, DISTMIND_A_BUFFER_OFFSET, (u64)buffer->start << PAGE_SHIFT) ||
 		 nla_put_u32(skb, DISTMIND_A_BUFFER_KIND, buffer->kind) ||
 		 nla_put_u32(skb, DISTMIND_A_BUFFER_PINS, atomic_read(&buffer->pins)));
 }
@@ -168,12 +166,10 @@ static bool fill_request(struct sk_buff *skb, void *object)
 			     from_kuid_munged(&init_user_ns, owner->uid)) ||
 		 nla_put_u32(skb, DISTMIND_A_REQUEST_GID,
 			     from_kgid_munged(&init_user_ns, owner->gid)) ||
-		 nla_put_u64_64bit(skb, DISTMIND_A_REQUEST_MEMORY, request->settings.memory,
-				   DISTMIND_A_REQUEST_PAD) ||
+		 put_u64(skb, DISTMIND_A_REQUEST_MEMORY, request->settings.memory) ||
 		 nla_put_u32(skb, DISTMIND_A_REQUEST_SHARE, request->settings.share) ||
 		 nla_put_u32(skb, DISTMIND_A_REQUEST_CLASS, request->settings.class) ||
-		 nla_put_u64_64bit(skb, DISTMIND_A_REQUEST_OBJECTIVE,
-				   request->settings.objective_ns, DISTMIND_A_REQUEST_PAD) ||
+		 put_u64(skb, DISTMIND_A_REQUEST_OBJECTIVE, request->settings.objective_ns) ||
 		 nla_put_u32(skb, DISTMIND_A_REQUEST_COUNT, request->count) ||
 		 nla_put_u32(skb, DISTMIND_A_REQUEST_FLAGS, request->flags) ||
 		 nla_put_u32(skb, DISTMIND_A_REQUEST_REMAINING, max_t(s64, remaining, 0)));
