@@ -34,7 +34,7 @@ const struct nla_policy distmind_vgpu_get_nl_policy[DISTMIND_A_VGPU_ID + 1] = {
 };
 
 /* DISTMIND_CMD_VGPU_NEW - do */
-const struct nla_policy distmind_vgpu_new_nl_policy[DISTMIND_A_VGPU_OBJECTIVE + 1] = {
+const struct nla_policy distmind_vgpu_new_nl_policy[DISTMIND_A_VGPU_CAPPED + 1] = {
 	[DISTMIND_A_VGPU_NAME] = { .type = NLA_NUL_STRING, .len = 31, },
 	[DISTMIND_A_VGPU_GPU] = { .type = NLA_U32, },
 	[DISTMIND_A_VGPU_UID] = { .type = NLA_U32, },
@@ -43,16 +43,18 @@ const struct nla_policy distmind_vgpu_new_nl_policy[DISTMIND_A_VGPU_OBJECTIVE + 
 	[DISTMIND_A_VGPU_SHARE] = NLA_POLICY_RANGE(NLA_U32, 1, 1000),
 	[DISTMIND_A_VGPU_CLASS] = NLA_POLICY_MAX(NLA_U32, 2),
 	[DISTMIND_A_VGPU_OBJECTIVE] = { .type = NLA_U64, },
+	[DISTMIND_A_VGPU_CAPPED] = NLA_POLICY_MAX(NLA_U32, 1),
 };
 
 /* DISTMIND_CMD_VGPU_SET - do */
-const struct nla_policy distmind_vgpu_set_nl_policy[DISTMIND_A_VGPU_OBJECTIVE + 1] = {
+const struct nla_policy distmind_vgpu_set_nl_policy[DISTMIND_A_VGPU_CAPPED + 1] = {
 	[DISTMIND_A_VGPU_ID] = { .type = NLA_U32, },
 	[DISTMIND_A_VGPU_GPU] = { .type = NLA_U32, },
 	[DISTMIND_A_VGPU_MEMORY] = { .type = NLA_U64, },
 	[DISTMIND_A_VGPU_SHARE] = NLA_POLICY_RANGE(NLA_U32, 1, 1000),
 	[DISTMIND_A_VGPU_CLASS] = NLA_POLICY_MAX(NLA_U32, 2),
 	[DISTMIND_A_VGPU_OBJECTIVE] = { .type = NLA_U64, },
+	[DISTMIND_A_VGPU_CAPPED] = NLA_POLICY_MAX(NLA_U32, 1),
 };
 
 /* DISTMIND_CMD_VGPU_DEL - do */
@@ -112,14 +114,14 @@ const struct genl_ops distmind_nl_ops[10] = {
 		.cmd		= DISTMIND_CMD_VGPU_NEW,
 		.doit		= distmind_nl_vgpu_new_doit,
 		.policy		= distmind_vgpu_new_nl_policy,
-		.maxattr	= DISTMIND_A_VGPU_OBJECTIVE,
+		.maxattr	= DISTMIND_A_VGPU_CAPPED,
 		.flags		= GENL_ADMIN_PERM,
 	},
 	{
 		.cmd		= DISTMIND_CMD_VGPU_SET,
 		.doit		= distmind_nl_vgpu_set_doit,
 		.policy		= distmind_vgpu_set_nl_policy,
-		.maxattr	= DISTMIND_A_VGPU_OBJECTIVE,
+		.maxattr	= DISTMIND_A_VGPU_CAPPED,
 		.flags		= GENL_ADMIN_PERM,
 	},
 	{

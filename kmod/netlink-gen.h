@@ -19,9 +19,9 @@ extern const struct nla_policy distmind_gpu_del_nl_policy[DISTMIND_A_GPU_ID + 1]
 
 extern const struct nla_policy distmind_vgpu_get_nl_policy[DISTMIND_A_VGPU_ID + 1];
 
-extern const struct nla_policy distmind_vgpu_new_nl_policy[DISTMIND_A_VGPU_OBJECTIVE + 1];
+extern const struct nla_policy distmind_vgpu_new_nl_policy[DISTMIND_A_VGPU_CAPPED + 1];
 
-extern const struct nla_policy distmind_vgpu_set_nl_policy[DISTMIND_A_VGPU_OBJECTIVE + 1];
+extern const struct nla_policy distmind_vgpu_set_nl_policy[DISTMIND_A_VGPU_CAPPED + 1];
 
 extern const struct nla_policy distmind_vgpu_del_nl_policy[DISTMIND_A_VGPU_ID + 1];
 

@@ -62,8 +62,8 @@ static bool fill_sched(struct sk_buff *skb, struct distmind_sched *sched)
 	const struct policy *policy;
 	u64 hang_ns;
 
+	distmind_sched_get_stats(sched, &stats);
 	spin_lock(&sched->lock);
-	stats = sched->stats;
 	policy = sched->policy[DISTMIND_LANE_COMPUTE].policy;
 	hang_ns = sched->hang_ns;
 	spin_unlock(&sched->lock);
@@ -75,7 +75,8 @@ static bool fill_sched(struct sk_buff *skb, struct distmind_sched *sched)
 		 put_u64(skb, DISTMIND_A_GPU_HANG, hang_ns) ||
 		 put_u64(skb, DISTMIND_A_GPU_JOBS, stats.jobs) ||
 		 put_u64(skb, DISTMIND_A_GPU_FAILED_JOBS, stats.failed) ||
-		 put_u64(skb, DISTMIND_A_GPU_BUSY, stats.busy_ns) ||
+		 put_u64(skb, DISTMIND_A_GPU_BUSY, stats.busy_ns[DISTMIND_LANE_COMPUTE]) ||
+		 put_u64(skb, DISTMIND_A_GPU_COPY_BUSY, stats.busy_ns[DISTMIND_LANE_COPY]) ||
 		 put_u64(skb, DISTMIND_A_GPU_PREEMPTIONS, stats.preemptions) ||
 		 put_u64(skb, DISTMIND_A_GPU_HANGS, stats.hangs) ||
 		 nla_put(skb, DISTMIND_A_GPU_PREEMPT_LATENCY, sizeof(stats.latency),
@@ -103,6 +104,7 @@ static bool fill_gpu(struct sk_buff *skb, void *object)
 static bool fill_vgpu(struct sk_buff *skb, void *object)
 {
 	struct distmind_vgpu *vgpu = object;
+	const struct distmind_vgpu_stats *stats = &vgpu->stats;
 	struct distmind_vgpu_settings settings;
 	u32 clients, buffers;
 	u64 used;
@@ -135,7 +137,14 @@ static bool fill_vgpu(struct sk_buff *skb, void *object)
 		 nla_put_u32(skb, DISTMIND_A_VGPU_CLASS, settings.class) ||
 		 put_u64(skb, DISTMIND_A_VGPU_OBJECTIVE, settings.objective_ns) ||
 		 nla_put_u32(skb, DISTMIND_A_VGPU_CLIENTS, clients) ||
-		 nla_put_u32(skb, DISTMIND_A_VGPU_BUFFERS, buffers));
+		 nla_put_u32(skb, DISTMIND_A_VGPU_BUFFERS, buffers) ||
+		 nla_put_u32(skb, DISTMIND_A_VGPU_CAPPED, settings.capped) ||
+		 put_u64(skb, DISTMIND_A_VGPU_JOBS, atomic64_read(&stats->jobs)) ||
+		 put_u64(skb, DISTMIND_A_VGPU_FAILED_JOBS, atomic64_read(&stats->failed)) ||
+		 put_u64(skb, DISTMIND_A_VGPU_BUSY, atomic64_read(&stats->busy_ns)) ||
+		 put_u64(skb, DISTMIND_A_VGPU_WAIT, atomic64_read(&stats->wait_ns)) ||
+		 put_u64(skb, DISTMIND_A_VGPU_PREEMPTIONS, atomic64_read(&stats->preemptions)) ||
+		 put_u64(skb, DISTMIND_A_VGPU_MISSES, atomic64_read(&stats->misses)));
 }
 
 static bool fill_buffer(struct sk_buff *skb, void *object)
@@ -545,6 +554,8 @@ static int get_settings(struct genl_info *info, struct distmind_vgpu_settings *s
 		settings->class = nla_get_u32(attrs[DISTMIND_A_VGPU_CLASS]);
 	if (attrs[DISTMIND_A_VGPU_OBJECTIVE])
 		settings->objective_ns = nla_get_u64(attrs[DISTMIND_A_VGPU_OBJECTIVE]);
+	if (attrs[DISTMIND_A_VGPU_CAPPED])
+		settings->capped = nla_get_u32(attrs[DISTMIND_A_VGPU_CAPPED]);
 	err = distmind_vgpu_check_settings(settings, &problem);
 	if (err)
 		info->extack->_msg = problem;

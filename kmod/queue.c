@@ -45,7 +45,8 @@ struct distmind_tenant *distmind_tenant_create(struct distmind_gpu *gpu,
 	kref_init(&tenant->ref);
 	distmind_gpu_get(gpu);
 	tenant->gpu = gpu;
-	tenant->vgpu = vgpu->id;
+	distmind_vgpu_get(vgpu);
+	tenant->vgpu = vgpu;
 	INIT_LIST_HEAD(&tenant->queues);
 	tenant->error = distmind_sched_add(&gpu->sched, tenant, &vgpu->settings);
 	if (tenant->error) {
@@ -63,6 +64,7 @@ static void tenant_release(struct kref *ref)
 
 	distmind_sched_del(&tenant->gpu->sched, tenant);
 	distmind_gpu_put(tenant->gpu);
+	distmind_vgpu_put(tenant->vgpu);
 	kfree(tenant);
 }
 
@@ -306,6 +308,7 @@ void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_h
 		} else {
 			if (!job->ready_ns)
 				job->ready_ns = now;
+			job->since_ns = now;
 			queue->entity.arrival_ns = job->ready_ns;
 			queue->entity.expected_ns =
 				policy_estimate_get(tenant, job->operation,

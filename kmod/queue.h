@@ -18,7 +18,7 @@ struct distmind_vgpu;
  * struct distmind_tenant - a vgpu, as the scheduler of its gpu sees it
  * @ref: held by the vgpu while it is bound, and by each queue
  * @gpu: whose scheduler; held
- * @vgpu: number of the vgpu, for engines
+ * @vgpu: whose; held
  * @policy: what the policies know of it, for each kind of lane
  * @in_sched: in the scheduler's list
  * @queues: its queues
@@ -27,7 +27,7 @@ struct distmind_vgpu;
 struct distmind_tenant {
 	struct kref ref;
 	struct distmind_gpu *gpu;
-	u32 vgpu;
+	struct distmind_vgpu *vgpu;
 	struct policy_tenant policy[DISTMIND_LANE__COUNT];
 	struct list_head in_sched;
 	struct list_head queues;
@@ -54,6 +54,7 @@ struct distmind_job_wait {
  * @blocks: how many
  * @cookie: where to go on
  * @ready_ns: when it had nothing left to wait for
+ * @since_ns: since when it is ready and not on a lane
  * @ran_ns: for how long it has run so far
  * @error: with what it ended; JOB_DROPPED: with what its queue ended
  * @signal: what it signals, or NULL; held
@@ -74,6 +75,7 @@ struct distmind_job {
 	u32 blocks;
 	u64 cookie;
 	u64 ready_ns;
+	u64 since_ns;
 	u64 ran_ns;
 	int error;
 	struct distmind_timeline *signal;

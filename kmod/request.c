@@ -48,6 +48,7 @@ static struct distmind_request *request_create(const struct distmind_acquire *ar
 	request->settings.objective_ns = arg->objective_ns;
 	request->settings.share = arg->share;
 	request->settings.class = arg->sched_class;
+	request->settings.capped = arg->flags & DISTMIND_ACQUIRE_CAPPED;
 	request->count = arg->count;
 	request->flags = arg->flags;
 	strscpy(request->kind, arg->kind, sizeof(request->kind));

@@ -108,6 +108,7 @@ static struct policy_settings policy_settings(const struct distmind_vgpu_setting
 		.share = settings->share,
 		.class = settings->class,
 		.objective_ns = settings->objective_ns,
+		.capped = settings->capped,
 	};
 }
 
@@ -152,12 +153,18 @@ void distmind_sched_change(struct distmind_sched *sched, struct distmind_tenant 
 	spin_unlock(&sched->lock);
 }
 
+static struct distmind_vgpu_stats *stats_of(const struct distmind_job *job)
+{
+	return &job->queue->tenant->vgpu->stats;
+}
+
 static void ask_lane(struct distmind_sched *sched, struct distmind_lane *lane, u64 now)
 {
 	if (lane->asked_ns)
 		return;
 	lane->asked_ns = now;
 	sched->stats.preemptions++;
+	atomic64_inc(&stats_of(lane->job)->preemptions);
 	WRITE_ONCE(lane->page->yield, 1);
 }
 
@@ -249,7 +256,8 @@ static struct distmind_job *stop(struct distmind_sched *sched, struct distmind_l
 
 	policy_done(&sched->policy[lane->kind], &queue->entity, ran, now);
 	job->ran_ns += reported ? min(reported, ran) : ran;
-	sched->stats.busy_ns += ran;
+	sched->stats.busy_ns[lane->kind] += ran;
+	atomic64_add(ran, &stats_of(job)->busy_ns);
 	if (lane->asked_ns)
 		count_latency(sched, now - lane->asked_ns);
 	queue->running = false;
@@ -257,6 +265,21 @@ static struct distmind_job *stop(struct distmind_sched *sched, struct distmind_l
 	lane->asked_ns = 0;
 	WRITE_ONCE(lane->page->yield, 0);
 	return job;
+}
+
+static void count_end(struct distmind_sched *sched, const struct distmind_job *job, int error,
+		      u64 now)
+{
+	struct distmind_vgpu_stats *stats = stats_of(job);
+	u64 objective_ns = job->queue->entity.tenant->settings.objective_ns;
+
+	sched->stats.jobs++;
+	sched->stats.failed += error < 0;
+	atomic64_inc(&stats->jobs);
+	if (error < 0)
+		atomic64_inc(&stats->failed);
+	if (objective_ns && now - job->ready_ns > objective_ns)
+		atomic64_inc(&stats->misses);
 }
 
 /* A lane that was reset is not there until its engine answers. */
@@ -283,7 +306,7 @@ static void fail_hanging(struct distmind_sched *sched, struct distmind_lane *lan
 	struct distmind_job *job = stop(sched, lane, 0, now);
 
 	sched->stats.hangs++;
-	sched->stats.failed++;
+	count_end(sched, job, -ETIME, now);
 	lane->failed = job->id;
 	lane->failed_ns = now;
 	count_lanes(sched, lane->kind, now);
@@ -348,8 +371,8 @@ static int take_back(struct distmind_sched *sched, struct distmind_lane *lane,
 	queue = job->queue;
 	if (error == DISTMIND_DONE_YIELDED && arg->cookie > job->blocks)
 		error = -EPROTO;
-	sched->stats.jobs += error != DISTMIND_DONE_YIELDED;
-	sched->stats.failed += error < 0;
+	if (error != DISTMIND_DONE_YIELDED)
+		count_end(sched, job, error, now);
 	if (!error)
 		policy_estimate_update(queue->entity.tenant, job->operation,
 				       max_t(u32, job->blocks, 1), job->ran_ns);
@@ -369,7 +392,7 @@ static void deliver(struct distmind_lane *lane, struct distmind_engine_job *out)
 
 	out->id = job->id;
 	out->cookie = job->cookie;
-	out->vgpu = job->queue->tenant->vgpu;
+	out->vgpu = job->queue->tenant->vgpu->id;
 	out->type = job->type;
 	out->operation = job->operation;
 	out->blocks = job->blocks;
@@ -377,7 +400,25 @@ static void deliver(struct distmind_lane *lane, struct distmind_engine_job *out)
 	memcpy(out->arg, job->args, job->arg_count * sizeof(*job->args));
 	lane->delivered = true;
 	lane->started_ns = ktime_get_ns();
+	atomic64_add(lane->started_ns - job->since_ns, &stats_of(job)->wait_ns);
 	lane->page->job = job->id;
+}
+
+/* Up to now: with what is on the lanes. */
+void distmind_sched_get_stats(struct distmind_sched *sched, struct distmind_sched_stats *stats)
+{
+	u64 now = ktime_get_ns();
+	u32 i;
+
+	spin_lock(&sched->lock);
+	*stats = sched->stats;
+	for (i = 0; i < sched->lane_count; i++) {
+		const struct distmind_lane *lane = &sched->lanes[i];
+
+		if (lane->job && lane->delivered && now > lane->started_ns)
+			stats->busy_ns[lane->kind] += now - lane->started_ns;
+	}
+	spin_unlock(&sched->lock);
 }
 
 /* Another policy, or another hang limit; what is NULL or 0 stays. */

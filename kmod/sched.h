@@ -49,7 +49,7 @@ struct distmind_lane {
  * struct distmind_sched_stats - what happened on a gpu so far
  * @jobs: that have ended
  * @failed: of these, with an error
- * @busy_ns: lane time that was used
+ * @busy_ns: lane time that was used, of each kind, by what has left its lane
  * @preemptions: how often a job was asked to yield
  * @hangs: how often one did not within the limit
  * @latency: of preemptions, from being asked to having yielded: bucket i
@@ -58,7 +58,7 @@ struct distmind_lane {
 struct distmind_sched_stats {
 	u64 jobs;
 	u64 failed;
-	u64 busy_ns;
+	u64 busy_ns[DISTMIND_LANE__COUNT];
 	u64 preemptions;
 	u64 hangs;
 	u64 latency[DISTMIND_LATENCY_BUCKETS];
@@ -105,6 +105,7 @@ void distmind_sched_del(struct distmind_sched *sched, struct distmind_tenant *te
 void distmind_sched_change(struct distmind_sched *sched, struct distmind_tenant *tenant,
 			   const struct distmind_vgpu_settings *settings);
 
+void distmind_sched_get_stats(struct distmind_sched *sched, struct distmind_sched_stats *stats);
 void distmind_sched_configure(struct distmind_sched *sched, const struct policy *policy,
 			      u64 hang_ns);
 void distmind_sched_dispatch(struct distmind_sched *sched, u64 now);

@@ -23,12 +23,34 @@ struct netlink_ext_ack;
  * @objective_ns: latency objective, 0 for none
  * @share: of the gpu, in thousandths
  * @class: enum distmind_class
+ * @capped: @share is a limit, also of an idle gpu
  */
 struct distmind_vgpu_settings {
 	u64 memory;
 	u64 objective_ns;
 	u32 share;
 	u32 class;
+	bool capped;
+};
+
+/**
+ * struct distmind_vgpu_stats - what happened to its jobs so far
+ * @jobs: that have ended
+ * @failed: of these, with an error
+ * @busy_ns: lane time that they used
+ * @wait_ns: time that they were ready and not on a lane
+ * @preemptions: how often one was asked to yield
+ * @misses: how many took longer than the objective
+ *
+ * Changed under the lock of whichever gpu's scheduler it concerns.
+ */
+struct distmind_vgpu_stats {
+	atomic64_t jobs;
+	atomic64_t failed;
+	atomic64_t busy_ns;
+	atomic64_t wait_ns;
+	atomic64_t preemptions;
+	atomic64_t misses;
 };
 
 /**
@@ -62,6 +84,7 @@ struct distmind_vgpu_owner {
  * @buffer_count: how many these are
  * @clients: open files
  * @client_count: length of @clients
+ * @stats: what happened to its jobs
  * @tenant: what its gpu's scheduler knows of it, or NULL before its first queue
  */
 struct distmind_vgpu {
@@ -78,6 +101,7 @@ struct distmind_vgpu {
 	u32 buffer_count;
 	struct list_head clients;
 	u32 client_count;
+	struct distmind_vgpu_stats stats;
 	struct distmind_tenant *tenant;
 };
 

@@ -727,6 +727,32 @@ TEST_F(execute, policies_switch_without_losing_a_job)
 	EXPECT_NE(NULL, strstr(distmind_pool_error(self->pool), "fifo"));
 }
 
+TEST_F(execute, a_capped_vgpu_stays_below_its_share_of_an_idle_gpu)
+{
+	struct distmind_vgpu_record record = { .id = self->id, .share = 200, .capped = true };
+	uint32_t queue = new_queue(self->vgpu, DISTMIND_LANE_COMPUTE, 256);
+	struct batch batch = { 0 };
+	uint64_t before;
+
+	ASSERT_EQ(0, distmind_pool_vgpu_set(self->pool, &record,
+					    DISTMIND_SET_SHARE | DISTMIND_SET_CAPPED));
+	for (int i = 0; i < 200; i++)
+		add_job(&batch, DISTMIND_JOB_LAUNCH, OP_SPIN)->blocks = 100;
+	ASSERT_EQ(0, submit(self->vgpu, queue, &batch));
+	usleep(300000);
+	ASSERT_EQ(0, distmind_pool_vgpu(self->pool, self->id, &record));
+	EXPECT_TRUE(record.capped);
+	before = record.busy_ns;
+	usleep(2000000);
+	ASSERT_EQ(0, distmind_pool_vgpu(self->pool, self->id, &record));
+	/* A fifth of the time, and what a block or a slow clock adds to each stretch. */
+	EXPECT_LT(0.05 * 2e9, record.busy_ns - before);
+	EXPECT_GT(0.3 * 2e9, record.busy_ns - before);
+	TH_LOG("%.1f %% of a lane", (record.busy_ns - before) / 2e7);
+	EXPECT_LT(0, record.preemptions);
+	EXPECT_LT(0, record.wait_ns);
+}
+
 TEST_F(execute, an_engine_that_lies_is_contained)
 {
 	struct distmind_engine_exchange lie = { .lane = 0, .done = 12345 };

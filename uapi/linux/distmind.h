@@ -92,7 +92,8 @@ struct distmind_query {
  */
 
 #define DISTMIND_ACQUIRE_SAME_BOX	0x1U	/* all of them in one box */
-#define DISTMIND_ACQUIRE__ALL		(DISTMIND_ACQUIRE_SAME_BOX)
+#define DISTMIND_ACQUIRE_CAPPED		0x2U	/* the share is a limit, also of an idle gpu */
+#define DISTMIND_ACQUIRE__ALL		(DISTMIND_ACQUIRE_SAME_BOX | DISTMIND_ACQUIRE_CAPPED)
 
 /**
  * struct distmind_acquire - ask the pool for virtual GPUs

@@ -24,6 +24,7 @@ static const char *const vgpu[] = {
 	[DISTMIND_A_VGPU_SHARE] = "share",
 	[DISTMIND_A_VGPU_CLASS] = "class",
 	[DISTMIND_A_VGPU_OBJECTIVE] = "objective",
+	[DISTMIND_A_VGPU_CAPPED] = "capped",
 };
 
 static const char *const request[] = {

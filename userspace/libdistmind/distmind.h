@@ -46,6 +46,7 @@ struct distmind_request {
 	uint32_t count;		/* 0: one */
 	uint32_t timeout_ms;	/* 0: 30 seconds */
 	bool same_box;
+	bool capped; /* the share is a limit, also of an idle gpu */
 	const char *name;	/* label for operators, or NULL */
 	const char *kind;	/* wanted GPU kind, or NULL for any */
 };
@@ -215,7 +216,8 @@ struct distmind_gpu_record {
 	uint64_t hang_ns;
 	uint64_t jobs;
 	uint64_t failed_jobs;
-	uint64_t busy_ns;
+	uint64_t busy_ns; /* of compute lanes */
+	uint64_t copy_busy_ns;
 	uint64_t preemptions;
 	uint64_t hangs;
 	uint64_t preempt_latency[DISTMIND_LATENCY_BUCKETS]; /* entry i: below 2^i us */
@@ -237,6 +239,13 @@ struct distmind_vgpu_record {
 	uint64_t objective_ns;
 	uint32_t clients;
 	uint32_t buffers;
+	bool capped;
+	uint64_t jobs;
+	uint64_t failed_jobs;
+	uint64_t busy_ns;
+	uint64_t wait_ns;
+	uint64_t preemptions;
+	uint64_t misses;
 };
 
 struct distmind_buffer_record {
@@ -303,10 +312,11 @@ int distmind_pool_gpu_hang(struct distmind_pool *pool, uint32_t id, uint64_t han
 #define DISTMIND_SET_SHARE     (1U << 2)
 #define DISTMIND_SET_CLASS     (1U << 3)
 #define DISTMIND_SET_OBJECTIVE (1U << 4)
+#define DISTMIND_SET_CAPPED    (1U << 5)
 
 /*
  * A vgpu that lives until it is deleted, with record's name, gpu, uid, gid,
- * memory, share, sched_class and objective_ns; filled in with what was made.
+ * memory, share, sched_class, objective_ns and capped; filled in with what was made.
  */
 int distmind_pool_vgpu_create(struct distmind_pool *pool, struct distmind_vgpu_record *record);
 int distmind_pool_vgpu_set(struct distmind_pool *pool, const struct distmind_vgpu_record *record,

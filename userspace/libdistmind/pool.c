@@ -216,6 +216,8 @@ static int put_vgpu_fields(struct nl_msg *msg, const struct distmind_vgpu_record
 		err = nla_put_u32(msg, DISTMIND_A_VGPU_CLASS, record->sched_class);
 	if (!err && fields & DISTMIND_SET_OBJECTIVE)
 		err = nla_put_u64(msg, DISTMIND_A_VGPU_OBJECTIVE, record->objective_ns);
+	if (!err && fields & DISTMIND_SET_CAPPED)
+		err = nla_put_u32(msg, DISTMIND_A_VGPU_CAPPED, record->capped);
 	return err;
 }
 
@@ -233,6 +235,8 @@ int distmind_pool_vgpu_create(struct distmind_pool *pool, struct distmind_vgpu_r
 		fields |= DISTMIND_SET_SHARE;
 	if (record->objective_ns)
 		fields |= DISTMIND_SET_OBJECTIVE;
+	if (record->capped)
+		fields |= DISTMIND_SET_CAPPED;
 
 	msg = distmind_socket_request(&pool->requests, DISTMIND_CMD_VGPU_NEW, 0);
 	if (msg) {

@@ -20,7 +20,7 @@ static const struct nla_policy gpu_policy[DISTMIND_A_GPU_MAX + 1] = {
 	[DISTMIND_A_GPU_COPY_LANES] = U32,  [DISTMIND_A_GPU_HANG] = U64,
 	[DISTMIND_A_GPU_JOBS] = U64,	    [DISTMIND_A_GPU_FAILED_JOBS] = U64,
 	[DISTMIND_A_GPU_BUSY] = U64,	    [DISTMIND_A_GPU_PREEMPTIONS] = U64,
-	[DISTMIND_A_GPU_HANGS] = U64,
+	[DISTMIND_A_GPU_HANGS] = U64,	    [DISTMIND_A_GPU_COPY_BUSY] = U64,
 };
 
 static const struct nla_policy vgpu_policy[DISTMIND_A_VGPU_MAX + 1] = {
@@ -31,6 +31,10 @@ static const struct nla_policy vgpu_policy[DISTMIND_A_VGPU_MAX + 1] = {
 	[DISTMIND_A_VGPU_MEMORY_USED] = U64, [DISTMIND_A_VGPU_SHARE] = U32,
 	[DISTMIND_A_VGPU_CLASS] = U32,	    [DISTMIND_A_VGPU_OBJECTIVE] = U64,
 	[DISTMIND_A_VGPU_CLIENTS] = U32,    [DISTMIND_A_VGPU_BUFFERS] = U32,
+	[DISTMIND_A_VGPU_CAPPED] = U32,	    [DISTMIND_A_VGPU_JOBS] = U64,
+	[DISTMIND_A_VGPU_FAILED_JOBS] = U64, [DISTMIND_A_VGPU_BUSY] = U64,
+	[DISTMIND_A_VGPU_WAIT] = U64,	    [DISTMIND_A_VGPU_PREEMPTIONS] = U64,
+	[DISTMIND_A_VGPU_MISSES] = U64,
 };
 
 static const struct nla_policy buffer_policy[DISTMIND_A_BUFFER_MAX + 1] = {
@@ -114,6 +118,7 @@ int distmind_record_gpu(struct nlattr *head, int len, void *record)
 	gpu->jobs = get_u64(table[DISTMIND_A_GPU_JOBS]);
 	gpu->failed_jobs = get_u64(table[DISTMIND_A_GPU_FAILED_JOBS]);
 	gpu->busy_ns = get_u64(table[DISTMIND_A_GPU_BUSY]);
+	gpu->copy_busy_ns = get_u64(table[DISTMIND_A_GPU_COPY_BUSY]);
 	gpu->preemptions = get_u64(table[DISTMIND_A_GPU_PREEMPTIONS]);
 	gpu->hangs = get_u64(table[DISTMIND_A_GPU_HANGS]);
 	get_latency(gpu->preempt_latency, table[DISTMIND_A_GPU_PREEMPT_LATENCY]);
@@ -150,6 +155,13 @@ int distmind_record_vgpu(struct nlattr *head, int len, void *record)
 	vgpu->objective_ns = get_u64(table[DISTMIND_A_VGPU_OBJECTIVE]);
 	vgpu->clients = get_u32(table[DISTMIND_A_VGPU_CLIENTS]);
 	vgpu->buffers = get_u32(table[DISTMIND_A_VGPU_BUFFERS]);
+	vgpu->capped = get_u32(table[DISTMIND_A_VGPU_CAPPED]);
+	vgpu->jobs = get_u64(table[DISTMIND_A_VGPU_JOBS]);
+	vgpu->failed_jobs = get_u64(table[DISTMIND_A_VGPU_FAILED_JOBS]);
+	vgpu->busy_ns = get_u64(table[DISTMIND_A_VGPU_BUSY]);
+	vgpu->wait_ns = get_u64(table[DISTMIND_A_VGPU_WAIT]);
+	vgpu->preemptions = get_u64(table[DISTMIND_A_VGPU_PREEMPTIONS]);
+	vgpu->misses = get_u64(table[DISTMIND_A_VGPU_MISSES]);
 	return 0;
 }
 

@@ -138,7 +138,8 @@ int distmind_acquire(const struct distmind_request *request, struct distmind_vgp
 		.share = request->share ? request->share : DISTMIND_SHARE_WHOLE,
 		.sched_class = request->sched_class,
 		.count = request->count ? request->count : 1,
-		.flags = request->same_box ? DISTMIND_ACQUIRE_SAME_BOX : 0,
+		.flags = (request->same_box ? DISTMIND_ACQUIRE_SAME_BOX : 0) |
+			 (request->capped ? DISTMIND_ACQUIRE_CAPPED : 0),
 		.timeout_ms = request->timeout_ms ? request->timeout_ms : TIMEOUT_DEFAULT_MS,
 	};
 	int control, err;
