@@ -50,7 +50,7 @@ static void json_has_numbers_and_the_text_has_units(void **state)
 	list = list_of("-j gpu list", "gpus", &root);
 	assert_int_equal(json_array_size(list), 2);
 	row = json_array_get(list, 0);
-	assert_int_equal(json_object_size(row), 10);
+	assert_int_equal(json_object_size(row), 22);
 	assert_int_equal(json_integer_value(json_object_get(row, "id")), 0);
 	assert_string_equal(json_string_value(json_object_get(row, "name")), "cpu0");
 	assert_string_equal(json_string_value(json_object_get(row, "kind")), "cpu");
@@ -67,9 +67,9 @@ static void json_has_numbers_and_the_text_has_units(void **state)
 	json_decref(root);
 
 	expect("gpu list", CTL_OK,
-	       "ID NAME KIND STATE BOX NUMA MEMORY USED VGPUS ENGINE\n"
-	       " 0 cpu0 cpu  ready   0    -     1G  64M     1    311\n"
-	       " 1 cpu1 cpu  lost    1    0     2G    0     0    312\n",
+	       "ID NAME KIND STATE BOX NUMA MEMORY USED VGPUS ENGINE POLICY\n"
+	       " 0 cpu0 cpu  ready   0    -     1G  64M     1    311 slo\n"
+	       " 1 cpu1 cpu  lost    1    0     2G    0     0    312 fifo\n",
 	       "");
 }
 
@@ -199,8 +199,114 @@ static void show_prints_a_field_per_line(void **state)
 	       "memory    2G\n"
 	       "used      0\n"
 	       "vgpus     0\n"
-	       "engine    312\n",
+	       "engine    312\n"
+	       "policy    fifo\n"
+	       "lanes     1\n"
+	       "copy      0\n"
+	       "hang      1.5s\n"
+	       "jobs      0\n"
+	       "failed    0\n"
+	       "busy      0\n"
+	       "hangs     0\n"
+	       "preempted 0\n"
+	       "yield p50 -\n"
+	       "yield p99 -\n"
+	       "yields    -\n",
 	       "");
+}
+
+static void json_of_a_gpu_says_what_it_executed(void **state)
+{
+	json_t *root, *row, *latency;
+
+	(void)state;
+	row = json_array_get(list_of("-j gpu show 0", "gpus", &root), 0);
+	assert_string_equal(json_string_value(json_object_get(row, "policy")), "slo");
+	assert_int_equal(json_integer_value(json_object_get(row, "compute_lanes")), 2);
+	assert_int_equal(json_integer_value(json_object_get(row, "copy_lanes")), 1);
+	assert_int_equal(json_integer_value(json_object_get(row, "hang_ns")), 10000000000);
+	assert_int_equal(json_integer_value(json_object_get(row, "jobs")), 12345);
+	assert_int_equal(json_integer_value(json_object_get(row, "failed_jobs")), 2);
+	assert_int_equal(json_integer_value(json_object_get(row, "busy_ns")), 61500000000);
+	assert_int_equal(json_integer_value(json_object_get(row, "preemptions")), 101);
+	assert_int_equal(json_integer_value(json_object_get(row, "hangs")), 1);
+	assert_in_range(json_integer_value(json_object_get(row, "preempt_p50_ns")), 16000, 32000);
+	assert_in_range(json_integer_value(json_object_get(row, "preempt_p99_ns")), 64000, 128000);
+	latency = json_object_get(row, "preempt_latency");
+	assert_int_equal(json_array_size(latency), DISTMIND_LATENCY_BUCKETS);
+	assert_int_equal(json_integer_value(json_array_get(latency, 5)), 60);
+	assert_int_equal(json_integer_value(json_array_get(latency, 6)), 0);
+	json_decref(root);
+	row = json_array_get(list_of("-j gpu list", "gpus", &root), 1);
+	assert_true(json_is_null(json_object_get(row, "preempt_p50_ns")));
+	json_decref(root);
+}
+
+static void show_draws_how_fast_jobs_yielded(void **state)
+{
+	struct outcome outcome;
+
+	(void)state;
+	fake.gpus[0].preempt_latency[23] = 0;
+	outcome = ctl("gpu show 0");
+	assert_contains(outcome.out,
+			"preempted 101\n"
+			"yield p50 29.3us\n"
+			"yield p99 126.4us\n"
+			"yields    below 32us          60 "
+			"########################################\n"
+			"          below 64us           0\n"
+			"          below 128us         40 ##########################\n");
+	outcome_free(&outcome);
+	fake.gpus[0].preempt_latency[23] = 1;
+	outcome = ctl("gpu show 0");
+	assert_contains(outcome.out, "          from 4.1s            1 #\n");
+	outcome_free(&outcome);
+}
+
+static void a_policy_is_shown_and_set(void **state)
+{
+	json_t *root, *row;
+
+	(void)state;
+	expect("gpu policy cpu0", CTL_OK, "slo\n", "");
+	row = json_array_get(list_of("-j gpu policy cpu0", "gpus", &root), 0);
+	assert_string_equal(json_string_value(json_object_get(row, "policy")), "slo");
+	json_decref(root);
+	expect("gpu policy 0 srpt --dry-run", CTL_OK,
+	       "would change the policy of gpu 0 (cpu0) from slo to srpt\n", "");
+	expect("gpu policy 0 slo --dry-run", CTL_OK,
+	       "would change nothing: the policy of gpu 0 (cpu0) is slo already\n", "");
+	expect_error("gpu policy 0 best", CTL_USAGE, "best is not one of fifo, fair, slo, srpt");
+	expect_error("gpu policy", CTL_USAGE, "policy needs GPU [fifo|fair|slo|srpt]");
+	expect_error("gpu policy 0 slo slo", CTL_USAGE, "does not know what to do with 'slo'");
+	expect_error("gpu policy 1 slo", CTL_FAILED,
+		     "cannot set the policy of gpu 1 (cpu1): it is lost; restart its engine");
+	assert_int_equal(fake.changes, 0);
+	expect("gpu policy cpu0 fair", CTL_OK, "", "");
+	assert_string_equal(fake.gpus[0].policy, "fair");
+	assert_int_equal(fake.changes, 1);
+}
+
+static void a_hang_limit_has_a_unit_and_bounds(void **state)
+{
+	(void)state;
+	expect("--dry-run gpu hang 0 250ms", CTL_OK,
+	       "would change the hang limit of gpu 0 (cpu0) from 10s to 250ms\n", "");
+	expect("--dry-run gpu hang 0 10s", CTL_OK,
+	       "would change nothing: the hang limit of gpu 0 (cpu0) is 10s already\n", "");
+	expect_error("gpu hang 0", CTL_USAGE, "hang needs GPU TIME");
+	expect_error("gpu hang 0 5", CTL_USAGE, "5 is not a duration from 1ms to 1h");
+	expect_error("gpu hang 0 999us", CTL_USAGE, "999us is not a duration from 1ms to 1h");
+	expect_error("gpu hang 0 61min", CTL_USAGE, "61min is not a duration from 1ms to 1h");
+	expect_error("gpu hang 1 1s", CTL_FAILED, "cannot set the hang limit of gpu 1 (cpu1)");
+	assert_int_equal(fake.changes, 0);
+	expect("gpu hang cpu0 1ms", CTL_OK, "", "");
+	assert_int_equal(fake.gpus[0].hang_ns, 1000000);
+	expect("gpu hang cpu0 1h", CTL_OK, "", "");
+	fake.change_error = -EPERM;
+	expect_error("gpu hang cpu0 1s", CTL_FAILED,
+		     "cannot set the hang limit of gpu 0 (cpu0): not permitted");
 }
 
 static void a_gpu_has_a_number_and_a_name(void **state)
@@ -449,7 +555,8 @@ static void events_are_a_line_each(void **state)
 	fake.dispatched = 0;
 	outcome = ctl("monitor");
 	assert_non_null(strstr(outcome.out, " gpu-add id 0 name cpu0 kind cpu state ready box 0 "
-					    "memory 1G used 64M vgpus 1 engine 311\n"));
+					    "memory 1G used 64M vgpus 1 engine 311 policy slo "
+					    "lanes 2 copy 1 hang 10s\n"));
 	assert_non_null(strstr(outcome.out, " overrun events were lost"));
 	outcome_free(&outcome);
 }
@@ -460,8 +567,9 @@ static void help_and_completion_know_every_command(void **state)
 
 	(void)state;
 	assert_int_equal(help.status, CTL_OK);
-	assert_non_null(strstr(help.out, "gpu list|show|drain|undrain|remove"));
-	assert_non_null(strstr(completion.out, "list show drain undrain remove"));
+	assert_non_null(strstr(help.out, "gpu list|show|drain|undrain|remove|policy|hang "));
+	assert_non_null(strstr(help.out, "\n  top "));
+	assert_non_null(strstr(completion.out, "list show drain undrain remove policy hang"));
 	assert_non_null(strstr(completion.out, "complete -F _distmindctl distmindctl\n"));
 	outcome_free(&help);
 	outcome_free(&completion);
@@ -481,6 +589,10 @@ int main(void)
 		cmocka_unit_test_setup(an_empty_pool_is_an_empty_list_and_a_hint, fake_setup),
 		cmocka_unit_test_setup(names_are_escaped_in_json, fake_setup),
 		cmocka_unit_test_setup(show_prints_a_field_per_line, fake_setup),
+		cmocka_unit_test_setup(json_of_a_gpu_says_what_it_executed, fake_setup),
+		cmocka_unit_test_setup(show_draws_how_fast_jobs_yielded, fake_setup),
+		cmocka_unit_test_setup(a_policy_is_shown_and_set, fake_setup),
+		cmocka_unit_test_setup(a_hang_limit_has_a_unit_and_bounds, fake_setup),
 		cmocka_unit_test_setup(a_gpu_has_a_number_and_a_name, fake_setup),
 		cmocka_unit_test_setup(a_vgpu_has_a_number_a_node_and_maybe_a_name, fake_setup),
 		cmocka_unit_test_setup(commands_can_be_shortened, fake_setup),

@@ -50,9 +50,9 @@ static void expect(const char *line, const char *completions)
 static void nouns_and_verbs(void **state)
 {
 	(void)state;
-	expect("", "gpu vgpu buffer request monitor run doctor completion help version");
+	expect("", "gpu vgpu buffer request top monitor run doctor completion help version");
 	expect("v", "vgpu version");
-	expect("gpu ", "list show drain undrain remove");
+	expect("gpu ", "list show drain undrain remove policy hang");
 	expect("gpu d", "drain");
 	expect("-j vgpu ", "list show create set delete");
 	expect("help r", "request run");
@@ -63,6 +63,9 @@ static void gpus_and_vgpus_of_the_pool(void **state)
 	(void)state;
 	expect("gpu drain ", "0 12 cpu0 big.1");
 	expect("gpu show b", "big.1");
+	expect("gpu policy c", "cpu0");
+	expect("gpu policy cpu0 ", "fifo fair slo srpt");
+	expect("gpu hang 0 ", "100ms 1s 10s");
 	expect("vgpu show ", "3");
 	expect("vgpu set 3 --gpu ", "none 0 12 cpu0 big.1");
 	expect("run --kind ", "cpu h100");
@@ -77,6 +80,8 @@ static void options(void **state)
 	expect("run ", "--memory --share --class --objective --kind --count --same-box --timeout "
 		       "--name --json --dry-run --help --");
 	expect("gpu list --d", "--dry-run");
+	expect("top --", "--interval --once --json --dry-run --help");
+	expect("top --interval ", "100ms 1s 10s");
 }
 
 static void a_command_of_its_own(void **state)

@@ -38,6 +38,9 @@ static struct {
 	struct distmind_query query;
 
 	int open_error;
+	/* Before each list of gpus; the calls so far. A failure of the list, or 0. */
+	int (*look)(unsigned int looks);
+	unsigned int looks;
 	int change_error;	/* of every call that changes something */
 	const char *error_text;
 	const char *reason;	/* of a refused acquire */
@@ -75,14 +78,27 @@ const char *distmind_pool_error(const struct distmind_pool *pool)
 	return fake.error_text ? fake.error_text : "";
 }
 
+static inline int fake_look_gpu(void)
+{
+	return fake.look ? fake.look(fake.looks++) : 0;
+}
+
+static inline int fake_look_vgpu(void)
+{
+	return 0;
+}
+
+#define fake_look_buffer  fake_look_vgpu
+#define fake_look_request fake_look_vgpu
+
 #define FAKE_LIST(noun)                                                                    \
 	int distmind_pool_##noun##s(struct distmind_pool *pool,                            \
 				    int (*each)(const struct distmind_##noun##_record *,   \
 						void *),                                   \
 				    void *arg)                                             \
 	{                                                                                  \
+		int ret = fake_look_##noun();                                              \
 		unsigned int i;                                                            \
-		int ret = 0;                                                               \
                                                                                            \
 		(void)pool;                                                                \
 		for (i = 0; i < fake.noun##_count && !ret; i++)                            \
@@ -136,6 +152,22 @@ int distmind_pool_gpu_remove(struct distmind_pool *pool, uint32_t id)
 	(void)pool;
 	(void)id;
 	fake.changes++;
+	return fake.change_error;
+}
+
+int distmind_pool_gpu_policy(struct distmind_pool *pool, uint32_t id, const char *policy)
+{
+	(void)pool;
+	fake.changes++;
+	strcpy(fake.gpus[id].policy, policy);
+	return fake.change_error;
+}
+
+int distmind_pool_gpu_hang(struct distmind_pool *pool, uint32_t id, uint64_t hang_ns)
+{
+	(void)pool;
+	fake.changes++;
+	fake.gpus[id].hang_ns = hang_ns;
 	return fake.change_error;
 }
 
@@ -248,10 +280,13 @@ static inline int fake_setup(void **state)
 	fake.query.version = DISTMIND_ABI_VERSION;
 	fake.gpus[0] = (struct distmind_gpu_record){ .id = 0, .name = "cpu0", .kind = "cpu",
 		.state = DISTMIND_GPU_STATE_READY, .numa_node = DISTMIND_NUMA_ANY,
-		.memory = 1ULL << 30, .memory_used = 64 << 20, .vgpus = 1, .engine_pid = 311 };
+		.memory = 1ULL << 30, .memory_used = 64 << 20, .vgpus = 1, .engine_pid = 311,
+		.policy = "slo", .compute_lanes = 2, .copy_lanes = 1, .hang_ns = 10000000000,
+		.jobs = 12345, .failed_jobs = 2, .busy_ns = 61500000000, .preemptions = 101,
+		.hangs = 1, .preempt_latency = { [5] = 60, [7] = 40, [23] = 1 } };
 	fake.gpus[1] = (struct distmind_gpu_record){ .id = 1, .name = "cpu1", .kind = "cpu",
 		.state = DISTMIND_GPU_STATE_LOST, .box = 1, .memory = 2ULL << 30,
-		.engine_pid = 312 };
+		.engine_pid = 312, .policy = "fifo", .compute_lanes = 1, .hang_ns = 1500000000 };
 	fake.gpu_count = 2;
 	fake.vgpus[0] = (struct distmind_vgpu_record){ .id = 3, .name = "train", .gpu = 0,
 		.state = DISTMIND_VGPU_STATE_BOUND, .uid = 0, .pid = 400, .memory = 512 << 20,
@@ -286,12 +321,11 @@ static inline void outcome_free(struct outcome *outcome)
 	*outcome = (struct outcome){ 0 };
 }
 
-/* The tool with the words of a line, as root, and without a terminal. */
-static inline struct outcome ctl_as(bool admin, const char *line)
+/* The tool with the words of a line; usually as root, and without a terminal. */
+static inline struct outcome ctl_with(struct ctl ctl, const char *line)
 {
 	size_t out_len, err_len;
 	struct outcome outcome;
-	struct ctl ctl = { .admin = admin };
 	char *copy = strdup(line);
 	char *words[32] = { "distmindctl" };
 	char *word, *state;
@@ -307,6 +341,11 @@ static inline struct outcome ctl_as(bool admin, const char *line)
 	fclose(ctl.err);
 	free(copy);
 	return outcome;
+}
+
+static inline struct outcome ctl_as(bool admin, const char *line)
+{
+	return ctl_with((struct ctl){ .admin = admin }, line);
 }
 
 static inline struct outcome ctl(const char *line)

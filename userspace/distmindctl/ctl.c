@@ -256,18 +256,23 @@ int ctl_option(struct ctl *ctl, int argc, char **argv, const char *letters,
 
 char **ctl_arguments(struct ctl *ctl, int argc, char **argv, int wanted)
 {
+	return ctl_arguments_between(ctl, argc, argv, wanted, wanted);
+}
+
+char **ctl_arguments_between(struct ctl *ctl, int argc, char **argv, int least, int most)
+{
 	static const struct option options[] = { CTL_OPTIONS };
 
 	optind = 0;
 	if (ctl_option(ctl, argc, argv, CTL_LETTERS, options) == CTL_STOP)
 		return NULL;
-	if (argc - optind == wanted)
+	if (argc - optind >= least && argc - optind <= most)
 		return argv + optind;
-	if (argc - optind < wanted)
+	if (argc - optind < least)
 		ctl->status =
 			ctl_usage(ctl, "%s needs %s", ctl->command->name, ctl->command->arguments);
 	else
 		ctl->status = ctl_usage(ctl, "%s does not know what to do with '%s'",
-					ctl->command->name, argv[optind + wanted]);
+					ctl->command->name, argv[optind + most]);
 	return NULL;
 }

@@ -27,6 +27,7 @@ struct ctl {
 	bool json;
 	bool dry_run;
 	bool colour;
+	bool terminal;			/* out is one */
 	bool admin;			/* may change the pool */
 	struct distmind_pool *pool;	/* from ctl_pool(), until ctl_close() */
 	const struct command *command;	/* that parses its options now, if it is known yet */
@@ -70,10 +71,12 @@ enum {
 	CTL_OPTION_COUNT,
 	CTL_OPTION_GID,
 	CTL_OPTION_GPU,
+	CTL_OPTION_INTERVAL,
 	CTL_OPTION_KIND,
 	CTL_OPTION_MEMORY,
 	CTL_OPTION_NAME,
 	CTL_OPTION_OBJECTIVE,
+	CTL_OPTION_ONCE,
 	CTL_OPTION_SAME_BOX,
 	CTL_OPTION_SHARE,
 	CTL_OPTION_TIMEOUT,
@@ -94,6 +97,8 @@ int ctl_option(struct ctl *ctl, int argc, char **argv, const char *letters,
  * which there must be as many as wanted. NULL: the command ends with ctl->status.
  */
 char **ctl_arguments(struct ctl *ctl, int argc, char **argv, int wanted);
+/* The same with arguments that may be missing; NULL follows the last one. */
+char **ctl_arguments_between(struct ctl *ctl, int argc, char **argv, int least, int most);
 
 /* One line on stderr. They return the exit code. */
 int ctl_fail(struct ctl *ctl, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -2,10 +2,15 @@
 #include <errno.h>
 #include <string.h>
 
+#include "latency.h"
 #include "noun.h"
 #include "parse.h"
 
-static enum print_colour colour(uint32_t state)
+/* What the kernel takes as a hang limit. */
+#define HANG_MIN NSEC_PER_MSEC
+#define HANG_MAX (3600 * NSEC_PER_SEC)
+
+enum print_colour gpu_colour(uint32_t state)
 {
 	switch (state) {
 	case DISTMIND_GPU_STATE_READY:
@@ -17,13 +22,41 @@ static enum print_colour colour(uint32_t state)
 	}
 }
 
+static void print_percentile(struct print *print, const struct distmind_gpu_record *gpu,
+			     const char *key, const char *heading, unsigned int percent)
+{
+	uint64_t ns = latency_percentile(gpu->preempt_latency, DISTMIND_LATENCY_BUCKETS, percent);
+
+	if (ns)
+		print_duration(print, key, heading, ns, 1);
+	else
+		print_none(print, key, heading);
+}
+
+static void print_execution(struct print *print, const struct distmind_gpu_record *gpu)
+{
+	print_number(print, "compute_lanes", "LANES", gpu->compute_lanes);
+	print_number(print, "copy_lanes", "COPY", gpu->copy_lanes);
+	print_duration(print, "hang_ns", "HANG", gpu->hang_ns, 1);
+	print_statistics(print);
+	print_number(print, "jobs", "JOBS", gpu->jobs);
+	print_number(print, "failed_jobs", "FAILED", gpu->failed_jobs);
+	print_duration(print, "busy_ns", "BUSY", gpu->busy_ns, 1);
+	print_number(print, "hangs", "HANGS", gpu->hangs);
+	print_number(print, "preemptions", "PREEMPTED", gpu->preemptions);
+	print_percentile(print, gpu, "preempt_p50_ns", "YIELD P50", 50);
+	print_percentile(print, gpu, "preempt_p99_ns", "YIELD P99", 99);
+	print_latency(print, "preempt_latency", "YIELDS", gpu->preempt_latency,
+		      DISTMIND_LATENCY_BUCKETS);
+}
+
 void gpu_print(struct print *print, const struct distmind_gpu_record *gpu)
 {
 	print_number(print, "id", "ID", gpu->id);
 	print_text(print, "name", "NAME", gpu->name);
 	print_text(print, "kind", "KIND", gpu->kind);
 	print_state(print, "state", "STATE", distmind_gpu_state_name(gpu->state),
-		    colour(gpu->state));
+		    gpu_colour(gpu->state));
 	print_number(print, "box", "BOX", gpu->box);
 	if (gpu->numa_node == DISTMIND_NUMA_ANY)
 		print_none(print, "numa_node", "NUMA");
@@ -33,6 +66,9 @@ void gpu_print(struct print *print, const struct distmind_gpu_record *gpu)
 	print_size(print, "memory_used", "USED", gpu->memory_used);
 	print_number(print, "vgpus", "VGPUS", gpu->vgpus);
 	print_number(print, "engine_pid", "ENGINE", gpu->engine_pid);
+	print_text(print, "policy", "POLICY", gpu->policy);
+	print_detail(print);
+	print_execution(print, gpu);
 }
 
 static int print_row(const struct distmind_gpu_record *gpu, void *arg)
@@ -120,10 +156,20 @@ int gpu_accepts(struct ctl *ctl, const struct distmind_gpu_record *gpu, const ch
 	return CTL_OK;
 }
 
+static int show(struct ctl *ctl, const struct distmind_gpu_record *gpu)
+{
+	struct print print;
+
+	ctl_print_open(ctl, &print);
+	print_list_open(&print, "gpus", PRINT_RECORD);
+	print_row(gpu, &print);
+	print_list_close(&print);
+	return ctl_print_close(ctl, &print);
+}
+
 static int gpu_show(struct ctl *ctl, int argc, char **argv)
 {
 	struct distmind_gpu_record gpu;
-	struct print print;
 	int ret;
 
 	argv = ctl_arguments(ctl, argc, argv, 1);
@@ -132,11 +178,18 @@ static int gpu_show(struct ctl *ctl, int argc, char **argv)
 	ret = gpu_find(ctl, argv[0], &gpu);
 	if (ret)
 		return ret;
-	ctl_print_open(ctl, &print);
-	print_list_open(&print, "gpus", PRINT_RECORD);
-	print_row(&gpu, &print);
-	print_list_close(&print);
-	return ctl_print_close(ctl, &print);
+	return show(ctl, &gpu);
+}
+
+/* May the gpu be changed? An exit code, and the reason on stderr. */
+static int may_set(struct ctl *ctl, const struct distmind_gpu_record *gpu, const char *what)
+{
+	if (gpu->state == DISTMIND_GPU_STATE_LOST)
+		return ctl_fail(ctl,
+				"cannot %s gpu %u (%s): it is lost; restart its engine, or run: "
+				"distmindctl gpu remove %u",
+				what, gpu->id, gpu->name, gpu->id);
+	return ctl_need_admin(ctl, "cannot %s gpu %u (%s)", what, gpu->id, gpu->name);
 }
 
 static int set_drain(struct ctl *ctl, int argc, char **argv, bool drain)
@@ -151,12 +204,7 @@ static int set_drain(struct ctl *ctl, int argc, char **argv, bool drain)
 	ret = gpu_find(ctl, argv[0], &gpu);
 	if (ret)
 		return ret;
-	if (gpu.state == DISTMIND_GPU_STATE_LOST)
-		return ctl_fail(ctl,
-				"cannot %s gpu %u (%s): it is lost; restart its engine, or run: "
-				"distmindctl gpu remove %u",
-				verb, gpu.id, gpu.name, gpu.id);
-	ret = ctl_need_admin(ctl, "cannot %s gpu %u (%s)", verb, gpu.id, gpu.name);
+	ret = may_set(ctl, &gpu, verb);
 	if (ret)
 		return ret;
 	if (ctl->dry_run) {
@@ -217,12 +265,104 @@ static int gpu_remove(struct ctl *ctl, int argc, char **argv)
 	return CTL_OK;
 }
 
+static bool is_policy(const char *word)
+{
+	static const char *const policies[] = { "fifo", "fair", "slo", "srpt" };
+	size_t i;
+
+	for (i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
+		if (!strcmp(word, policies[i]))
+			return true;
+	}
+	return false;
+}
+
+static int gpu_policy(struct ctl *ctl, int argc, char **argv)
+{
+	struct distmind_gpu_record gpu;
+	const char *policy;
+	int ret;
+
+	argv = ctl_arguments_between(ctl, argc, argv, 1, 2);
+	if (!argv)
+		return ctl->status;
+	policy = argv[1];
+	if (policy && !is_policy(policy))
+		return ctl_usage(ctl, "%s is not one of fifo, fair, slo, srpt", policy);
+	ret = gpu_find(ctl, argv[0], &gpu);
+	if (ret)
+		return ret;
+	if (!policy && ctl->json)
+		return show(ctl, &gpu);
+	if (!policy) {
+		fprintf(ctl->out, "%s\n", gpu.policy);
+		return CTL_OK;
+	}
+	ret = may_set(ctl, &gpu, "set the policy of");
+	if (ret)
+		return ret;
+	if (ctl->dry_run) {
+		if (!strcmp(policy, gpu.policy))
+			return ctl_would(ctl, "policy", "gpu", gpu.id,
+					 "change nothing: the policy of gpu %u (%s) is %s already",
+					 gpu.id, gpu.name, policy);
+		return ctl_would(ctl, "policy", "gpu", gpu.id,
+				 "change the policy of gpu %u (%s) from %s to %s", gpu.id, gpu.name,
+				 gpu.policy, policy);
+	}
+	ret = distmind_pool_gpu_policy(ctl->pool, gpu.id, policy);
+	if (ret)
+		return ctl_fail_pool(ctl, ret, "cannot set the policy of gpu %u (%s)", gpu.id,
+				     gpu.name);
+	return CTL_OK;
+}
+
+static int gpu_hang(struct ctl *ctl, int argc, char **argv)
+{
+	struct distmind_gpu_record gpu;
+	char from[32], to[32];
+	uint64_t hang_ns;
+	int ret;
+
+	argv = ctl_arguments(ctl, argc, argv, 2);
+	if (!argv)
+		return ctl->status;
+	if (duration_parse(argv[1], &hang_ns) || hang_ns < HANG_MIN || hang_ns > HANG_MAX)
+		return ctl_usage(ctl, "%s is not a duration from 1ms to 1h, write it as 10s",
+				 argv[1]);
+	ret = gpu_find(ctl, argv[0], &gpu);
+	if (!ret)
+		ret = may_set(ctl, &gpu, "set the hang limit of");
+	if (ret)
+		return ret;
+	if (ctl->dry_run) {
+		duration_format(gpu.hang_ns, from, sizeof(from));
+		duration_format(hang_ns, to, sizeof(to));
+		if (hang_ns == gpu.hang_ns)
+			return ctl_would(ctl, "hang", "gpu", gpu.id,
+					 "change nothing: the hang limit of gpu %u (%s) is %s "
+					 "already",
+					 gpu.id, gpu.name, to);
+		return ctl_would(ctl, "hang", "gpu", gpu.id,
+				 "change the hang limit of gpu %u (%s) from %s to %s", gpu.id,
+				 gpu.name, from, to);
+	}
+	ret = distmind_pool_gpu_hang(ctl->pool, gpu.id, hang_ns);
+	if (ret)
+		return ctl_fail_pool(ctl, ret, "cannot set the hang limit of gpu %u (%s)", gpu.id,
+				     gpu.name);
+	return CTL_OK;
+}
+
 const struct command gpu_verbs[] = {
 	{ "list", "", "Show all gpus.", gpu_list },
 	{ "show", "GPU", "Show one gpu, by its number or name.", gpu_show },
 	{ "drain", "GPU", "Bind no new vgpus to it; those that it has go on.", gpu_drain },
 	{ "undrain", "GPU", "Take it back into use.", gpu_undrain },
 	{ "remove", "GPU", "Remove a lost or unused gpu from the pool.", gpu_remove },
+	{ "policy", "GPU [fifo|fair|slo|srpt]", "Show or set who runs next on it.", gpu_policy },
+	{ "hang", "GPU TIME", "Set how long a job may go on after it was asked to yield.",
+	  gpu_hang },
 	{ 0 },
 };
 

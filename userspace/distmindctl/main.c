@@ -21,15 +21,17 @@ static bool wants_colour(void)
 {
 	const char *no_color = getenv("NO_COLOR");
 
-	return isatty(STDOUT_FILENO) && (!no_color || !*no_color);
+	return !no_color || !*no_color;
 }
 
 int main(int argc, char **argv)
 {
+	bool terminal = isatty(STDOUT_FILENO);
 	struct ctl ctl = {
 		.out = stdout,
 		.err = stderr,
-		.colour = wants_colour(),
+		.colour = terminal && wants_colour(),
+		.terminal = terminal,
 		.admin = is_admin(),
 	};
 	int ret;

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
-#include <time.h>
 
 #include "noun.h"
 
@@ -17,26 +16,6 @@ static const char *const names[] = {
 	[DISTMIND_EVENT_REQUEST_DEL] = "request-del",
 	[DISTMIND_EVENT_OVERRUN] = "overrun",
 };
-
-static void print_time(struct print *print)
-{
-	struct timespec now;
-	struct tm tm;
-	char text[64];
-	size_t len;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	if (print->json) {
-		gmtime_r(&now.tv_sec, &tm);
-		len = strftime(text, sizeof(text), "%FT%T", &tm);
-		snprintf(text + len, sizeof(text) - len, ".%06ldZ", now.tv_nsec / 1000);
-	} else {
-		localtime_r(&now.tv_sec, &tm);
-		len = strftime(text, sizeof(text), "%T", &tm);
-		snprintf(text + len, sizeof(text) - len, ".%03ld", now.tv_nsec / 1000000);
-	}
-	print_text(print, "time", NULL, text);
-}
 
 static void print_event(const struct distmind_event *event, void *arg)
 {

@@ -9,6 +9,7 @@ int gpu_command(struct ctl *ctl, int argc, char **argv);
 int vgpu_command(struct ctl *ctl, int argc, char **argv);
 int buffer_command(struct ctl *ctl, int argc, char **argv);
 int request_command(struct ctl *ctl, int argc, char **argv);
+int top_command(struct ctl *ctl, int argc, char **argv);
 int monitor_command(struct ctl *ctl, int argc, char **argv);
 int run_command(struct ctl *ctl, int argc, char **argv);
 int doctor_command(struct ctl *ctl, int argc, char **argv);
@@ -23,6 +24,8 @@ extern const struct command request_verbs[];
 void gpu_print(struct print *print, const struct distmind_gpu_record *gpu);
 void vgpu_print(struct print *print, const struct distmind_vgpu_record *vgpu);
 void request_print(struct print *print, const struct distmind_request_record *request);
+
+enum print_colour gpu_colour(uint32_t state);
 
 #define GPU_HINT "no gpus in the pool; start one with: distmind-engine-cpu --memory 1G"
 

@@ -8,11 +8,16 @@
 #include <libsmartcols.h>
 #include <pwd.h>
 #include <string.h>
+#include <time.h>
 
 #include "../common/size.h"
+#include "latency.h"
 #include "parse.h"
 
 #define RESET "\033[0m"
+
+#define LABEL_WIDTH 9
+#define BAR_WIDTH   40
 
 static const char *sequence(const struct print *print, enum print_colour colour)
 {
@@ -51,6 +56,23 @@ void print_open(struct print *print, FILE *out, bool json, bool colour)
 	*print = (struct print){ .out = out, .json = json, .colour = colour };
 }
 
+void print_head_open(struct print *print)
+{
+	print->style = PRINT_EVENT;
+	print->lists++;
+	print->column = 0;
+	print->row_begun = false;
+	print->one_line = true;
+	if (print->json)
+		fputc('{', print->out);
+}
+
+void print_head_close(struct print *print)
+{
+	if (!print->json)
+		fputc('\n', print->out);
+}
+
 void print_list_open(struct print *print, const char *key, enum print_style style)
 {
 	print->style = style;
@@ -84,8 +106,11 @@ void print_row_open(struct print *print)
 	print->column = 0;
 	print->row_begun = false;
 	print->detail = false;
+	print->statistics = false;
 	if (print->json) {
-		if (print->style != PRINT_EVENT)
+		if (print->one_line)
+			fputs(print->rows ? ", " : "", print->out);
+		else if (print->style != PRINT_EVENT)
 			fputs(print->rows ? ",\n  " : "\n  ", print->out);
 		fputc('{', print->out);
 	} else if (print->table) {
@@ -113,7 +138,7 @@ unsigned int print_list_close(struct print *print)
 {
 	if (print->json) {
 		if (print->style != PRINT_EVENT)
-			fputs(print->rows ? "\n]" : "]", print->out);
+			fputs(print->rows && !print->one_line ? "\n]" : "]", print->out);
 	} else if (print->table) {
 		if (print->rows && !print->error)
 			print->error = scols_print_table(print->table);
@@ -136,6 +161,12 @@ int print_close(struct print *print)
 void print_detail(struct print *print)
 {
 	print->detail = true;
+}
+
+void print_statistics(struct print *print)
+{
+	print->detail = true;
+	print->statistics = true;
 }
 
 static void table_field(struct print *print, const char *heading, const char *text, int align,
@@ -187,10 +218,10 @@ static void field(struct print *print, const char *heading, const char *text, in
 		return;
 	}
 	if (print->style == PRINT_RECORD) {
-		label(print, heading, 9);
+		label(print, heading, LABEL_WIDTH);
 	} else {
 		/* What there is nothing to say about makes a line only longer. */
-		if (!strcmp(text, "-"))
+		if (print->statistics || !strcmp(text, "-"))
 			return;
 		if (print->column++)
 			fputc(' ', print->out);
@@ -280,6 +311,41 @@ void print_duration(struct print *print, const char *key, const char *heading, u
 	field(print, heading, text, SCOLS_FL_RIGHT, PRINT_COLOUR_NONE);
 }
 
+void print_rate(struct print *print, const char *key, const char *heading, uint64_t count,
+		uint64_t ns)
+{
+	double rate = ns ? (double)count * NSEC_PER_SEC / ns : 0;
+	char text[32];
+
+	if (print->json) {
+		json_key(print, key);
+		fprintf(print->out, "%.3f", rate);
+		return;
+	}
+	snprintf(text, sizeof(text), "%.*f", rate > 0 && rate < 99.95 ? 1 : 0, rate);
+	field(print, heading, text, SCOLS_FL_RIGHT, PRINT_COLOUR_NONE);
+}
+
+void print_time(struct print *print)
+{
+	struct timespec now;
+	struct tm tm;
+	char text[64];
+	size_t len;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (print->json) {
+		gmtime_r(&now.tv_sec, &tm);
+		len = strftime(text, sizeof(text), "%FT%T", &tm);
+		snprintf(text + len, sizeof(text) - len, ".%06ldZ", now.tv_nsec / 1000);
+	} else {
+		localtime_r(&now.tv_sec, &tm);
+		len = strftime(text, sizeof(text), "%T", &tm);
+		snprintf(text + len, sizeof(text) - len, ".%03ld", now.tv_nsec / 1000000);
+	}
+	print_text(print, "time", NULL, text);
+}
+
 void print_user(struct print *print, const char *key, const char *heading, uint32_t uid)
 {
 	const struct passwd *user = print->json ? NULL : getpwuid(uid);
@@ -318,6 +384,56 @@ void print_none(struct print *print, const char *key, const char *heading)
 		return;
 	}
 	field(print, heading, "-", SCOLS_FL_RIGHT, PRINT_COLOUR_NONE);
+}
+
+/* The buckets between which all that was counted lies. */
+static void latency_bars(struct print *print, const char *heading, const uint64_t *buckets,
+			 unsigned int count)
+{
+	unsigned int first = count, last = 0, i;
+	char limit[32], text[48];
+	uint64_t most = 0;
+	int bar;
+
+	for (i = 0; i < count; i++) {
+		if (!buckets[i])
+			continue;
+		first = first < i ? first : i;
+		last = i;
+		most = most > buckets[i] ? most : buckets[i];
+	}
+	if (!most)
+		field(print, heading, "-", 0, PRINT_COLOUR_NONE);
+	for (i = first; most && i <= last; i++) {
+		label(print, i == first ? heading : "", LABEL_WIDTH);
+		if (i == count - 1) {
+			duration_format(latency_bucket_ns(i - 1), limit, sizeof(limit));
+			snprintf(text, sizeof(text), "from %s", limit);
+		} else {
+			duration_format(latency_bucket_ns(i), limit, sizeof(limit));
+			snprintf(text, sizeof(text), "below %s", limit);
+		}
+		/* What there is shows, however little it is. */
+		bar = (double)buckets[i] / most * BAR_WIDTH;
+		bar += !bar && buckets[i];
+		fprintf(print->out, "%-13s %8" PRIu64 "%s%.*s\n", text, buckets[i], bar ? " " : "",
+			bar, "########################################");
+	}
+}
+
+void print_latency(struct print *print, const char *key, const char *heading,
+		   const uint64_t *buckets, unsigned int count)
+{
+	unsigned int i;
+
+	if (print->json) {
+		json_key(print, key);
+		for (i = 0; i < count; i++)
+			fprintf(print->out, "%s%" PRIu64, i ? ", " : "[", buckets[i]);
+		fputc(']', print->out);
+	} else if (print->style == PRINT_RECORD) {
+		latency_bars(print, heading, buckets, count);
+	}
 }
 
 void print_note(struct print *print, const char *key, const char *value)

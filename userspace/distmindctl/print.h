@@ -42,12 +42,20 @@ struct print {
 	unsigned int rows;	/* finished ones of the list */
 	unsigned int lists;	/* of the document */
 	bool row_begun;		/* JSON: a field of this row is out already */
+	bool one_line;		/* JSON: the document has no line breaks */
 	bool detail;
+	bool statistics;
 	int error;
 };
 
 /* A document has lists, a list has rows, a row has fields. */
 void print_open(struct print *print, FILE *out, bool json, bool colour);
+/*
+ * Before the first list, for documents that follow each other: fields of the
+ * document itself, and in JSON a document per line.
+ */
+void print_head_open(struct print *print);
+void print_head_close(struct print *print);
 void print_list_open(struct print *print, const char *key, enum print_style style);
 void print_row_open(struct print *print);
 void print_row_close(struct print *print);
@@ -61,6 +69,9 @@ int print_close(struct print *print);
  */
 void print_detail(struct print *print);
 
+/* The rest of the row is for JSON and records: an event has no use for it either. */
+void print_statistics(struct print *print);
+
 /* heading NULL: records and events show the value without a label. */
 void print_text(struct print *print, const char *key, const char *heading, const char *value);
 void print_state(struct print *print, const char *key, const char *heading, const char *value,
@@ -70,10 +81,18 @@ void print_size(struct print *print, const char *key, const char *heading, uint6
 void print_share(struct print *print, const char *key, const char *heading, uint32_t thousandths);
 void print_duration(struct print *print, const char *key, const char *heading, uint64_t value,
 		    uint64_t unit_ns);
+/* What time it is, as "time" and without a label. */
+void print_time(struct print *print);
+/* So many in so much time, per second. */
+void print_rate(struct print *print, const char *key, const char *heading, uint64_t count,
+		uint64_t ns);
 void print_user(struct print *print, const char *key, const char *heading, uint32_t uid);
 void print_group(struct print *print, const char *key, const char *heading, uint32_t gid);
 void print_bool(struct print *print, const char *key, const char *heading, bool value);
 void print_none(struct print *print, const char *key, const char *heading);
+/* Not for tables and events: as many numbers in JSON, a bar for each in a record. */
+void print_latency(struct print *print, const char *key, const char *heading,
+		   const uint64_t *buckets, unsigned int count);
 /* In tables on a line of its own, below the row's last column. */
 void print_note(struct print *print, const char *key, const char *value);
 

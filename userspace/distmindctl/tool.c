@@ -13,6 +13,7 @@ static const struct command nouns[] = {
 	{ "vgpu", "", "the virtual gpus that tenants have", vgpu_command },
 	{ "buffer", "", "the memory of vgpus", buffer_command },
 	{ "request", "", "the requests that wait for an answer", request_command },
+	{ "top", "[--interval TIME] [--once]", "how busy the gpus are, again and again", top_command },
 	{ "monitor", "", "what happens, a line per event", monitor_command },
 	{ "run", "--memory SIZE [--share PERCENT] [--class CLASS] [--objective TIME]\n"
 	  "          [--kind KIND] [--count N] [--same-box] [--timeout TIME] [--name NAME]\n"
