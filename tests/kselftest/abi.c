@@ -56,6 +56,22 @@ TEST_F(abi, structures_have_no_holes_and_no_pointers)
 	EXPECT_EQ(8, sizeof(struct distmind_buffer_destroy));
 	EXPECT_EQ(48, sizeof(struct distmind_buffer_info));
 	EXPECT_EQ(16, sizeof(struct distmind_buffer_export));
+	EXPECT_EQ(464, sizeof(struct distmind_engine_exchange));
+	EXPECT_EQ(16, sizeof(struct distmind_timeline_create));
+	EXPECT_EQ(8, sizeof(struct distmind_timeline_destroy));
+	EXPECT_EQ(16, sizeof(struct distmind_timeline_export));
+	EXPECT_EQ(8, sizeof(struct distmind_timeline_import));
+	EXPECT_EQ(16, sizeof(struct distmind_timeline_wait));
+	EXPECT_EQ(8, sizeof(struct distmind_timeline_signal));
+	EXPECT_EQ(16, sizeof(struct distmind_timeline_watch));
+	EXPECT_EQ(16, sizeof(struct distmind_queue_create));
+	EXPECT_EQ(8, sizeof(struct distmind_queue_destroy));
+	EXPECT_EQ(48, sizeof(struct distmind_submit));
+	EXPECT_EQ(48, sizeof(struct distmind_job_desc));
+	EXPECT_EQ(24, sizeof(struct distmind_arg));
+	EXPECT_EQ(16, sizeof(struct distmind_wait));
+	EXPECT_EQ(24, sizeof(struct distmind_timeline_page));
+	EXPECT_EQ(16, sizeof(struct distmind_lane_page));
 }
 
 TEST_F(abi, a_call_of_another_node_is_not_known)
