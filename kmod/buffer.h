@@ -24,6 +24,7 @@ struct distmind_vgpu;
  * @start: first page in the heap
  * @count: how many pages
  * @pages: the pages
+ * @leaving: engines do not find it any more; under the heap's lock
  * @pins: how often dma-buf importers have pinned it
  * @exports: how many dma-bufs of it there are
  * @rcu: dumps read the table of buffers without a lock
@@ -37,6 +38,7 @@ struct distmind_buffer {
 	unsigned long start;
 	unsigned long count;
 	struct page **pages;
+	bool leaving;
 	atomic_t pins;
 	atomic_t exports;
 	struct rcu_head rcu;

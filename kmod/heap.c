@@ -10,9 +10,11 @@
  *
  * The engine maps the whole address space once. Its page tables are filled by
  * faults and emptied when a buffer goes. heap->lock orders the two: a fault
- * finds the buffer and inserts its pages under the lock, a departure first
- * takes the buffer out of the tree under the lock and then zaps the mapping.
- * The lock nests inside mmap_lock and is never held around user access.
+ * finds the buffer and inserts its pages under the lock. A departure marks the
+ * buffer under the lock, so that no fault finds it any more, then zaps the
+ * mapping, and only then, under the lock again, frees the range: whoever gets
+ * the range next must not meet page table entries of the one before. The lock
+ * nests inside mmap_lock and is never held around user access.
  *
  * A heap is part of its gpu and lives as long; each buffer holds its gpu.
  */
@@ -77,11 +79,14 @@ void distmind_heap_del(struct distmind_heap *heap, struct distmind_buffer *buffe
 	MA_STATE(mas, &heap->ranges, buffer->start, buffer->start + buffer->count - 1);
 
 	mutex_lock(&heap->lock);
-	mas_erase(&mas);
-	heap->used -= buffer->count;
+	buffer->leaving = true;
 	mutex_unlock(&heap->lock);
 	unmap_mapping_range(heap->inode->i_mapping, (loff_t)buffer->start << PAGE_SHIFT,
 			    (loff_t)buffer->count << PAGE_SHIFT, 1);
+	mutex_lock(&heap->lock);
+	mas_erase(&mas);
+	heap->used -= buffer->count;
+	mutex_unlock(&heap->lock);
 }
 
 u64 distmind_heap_bytes_used(struct distmind_heap *heap)
@@ -197,7 +202,7 @@ static vm_fault_t heap_fault(struct vm_fault *vmf)
 	if (mutex_lock_killable(&heap->lock))
 		return VM_FAULT_NOPAGE;
 	buffer = mas_walk(&mas);
-	if (buffer)
+	if (buffer && !buffer->leaving)
 		ret = distmind_heap_insert(vmf, buffer->pages, buffer->count,
 					   vmf->pgoff - buffer->start);
 	mutex_unlock(&heap->lock);

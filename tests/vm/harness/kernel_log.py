@@ -20,6 +20,16 @@ SPLAT = re.compile("|".join([
     r"vmalloc error", r"nobody cared",
 ]))
 
+# User-Mode Linux walks the mappings of another process without a lock when it
+# flushes what was unmapped there (flush_tlb_mm in arch/um/kernel/tlb.c), which
+# happens when a buffer goes that an engine has mapped. Not ours; the complaint
+# is this sequence of lines and no other.
+UML_FLUSH = [
+    re.compile(r"^WARNING: suspicious RCU usage$"),
+    re.compile(r"^lib/maple_tree\.c:\d+ suspicious rcu_dereference_check\(\) usage!$"),
+    re.compile(r"&mapping->i_mmap_rwsem.* at: unmap_mapping_range\+"),
+]
+
 
 class KernelLog:
     def __init__(self):
@@ -45,5 +55,13 @@ class KernelLog:
             lines.append(text.partition("\n")[0])
 
 
+def is_uml_flush(lines):
+    """Whether these lines begin with UML's own complaint, and it is whole."""
+    if not UML_FLUSH[0].search(lines[0]):
+        return False
+    return all(any(part.search(line) for line in lines[:20]) for part in UML_FLUSH)
+
+
 def splats(lines):
-    return [line for line in lines if SPLAT.search(line)]
+    return [line for i, line in enumerate(lines)
+            if SPLAT.search(line) and not is_uml_flush(lines[i:])]

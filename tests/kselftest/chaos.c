@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Clients, engines and the daemon are killed at random moments while work runs.
+ * No job is lost silently: each one ends, done or with an error that says why.
+ * time-limit: 400
+ */
+#include <time.h>
+
+#include "distmind_test.h"
+#include "kselftest_harness.h"
+
+#define KILLS	1000
+#define ENGINES 2
+#define CLIENTS 4
+#define OP_FILL 1
+#define BLOCK	4096
+#define JOBS	8
+
+enum { LOST_A_JOB = 3, WRONG_BYTES = 4 };
+
+static const char *build(void)
+{
+	const char *path = getenv("DISTMIND_BUILD");
+
+	return path ? path : "build";
+}
+
+static pid_t start_engine(int number)
+{
+	char path[512], name[32];
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	snprintf(path, sizeof(path), "%s/engine/template", build());
+	snprintf(name, sizeof(name), "chaos%d", number);
+	dup2(open("/dev/null", O_RDWR), STDOUT_FILENO);
+	dup2(STDOUT_FILENO, STDERR_FILENO);
+	execl(path, "template", name, NULL);
+	_exit(127);
+}
+
+static pid_t start_daemon(void)
+{
+	char path[512];
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	snprintf(path, sizeof(path), "%s/bin/distmindd", build());
+	dup2(open("/dev/null", O_RDWR), STDERR_FILENO);
+	execl(path, "distmindd", "--foreground", NULL);
+	_exit(127);
+}
+
+/* One round of work. Returns 0, or an exit code if something is wrong with it. */
+static int work(struct distmind_vgpu *vgpu, unsigned int seed)
+{
+	struct distmind_timeline *timeline = NULL;
+	struct distmind_buffer *buffer = NULL;
+	struct distmind_queue *queue = NULL;
+	struct distmind_batch *batch = NULL;
+	uint64_t size = (1 + rand_r(&seed) % 64) * BLOCK;
+	void *memory;
+	int code = 0, err;
+
+	if (distmind_queue_create(vgpu, DISTMIND_LANE_COMPUTE, JOBS, &queue) ||
+	    distmind_timeline_create(vgpu, 0, &timeline) ||
+	    distmind_buffer_create(vgpu, size, DISTMIND_BUFFER_DATA, &buffer) ||
+	    distmind_buffer_map(buffer, &memory) || distmind_batch_create(&batch))
+		goto out;
+	for (int i = 1; i <= JOBS; i++) {
+		distmind_batch_launch(batch, OP_FILL, size / BLOCK);
+		distmind_batch_range(batch, buffer, 0, size);
+		distmind_batch_number(batch, i);
+		distmind_batch_signal(batch, timeline, i);
+	}
+	if (distmind_queue_submit(queue, batch, NULL))
+		goto out;
+	err = distmind_timeline_wait(timeline, JOBS, 60000);
+	if (err == -ETIMEDOUT)
+		code = LOST_A_JOB;
+	else if (!err && !all_bytes(memory, size, JOBS))
+		code = WRONG_BYTES;
+out:
+	distmind_batch_destroy(batch);
+	distmind_queue_destroy(queue);
+	distmind_timeline_destroy(timeline);
+	distmind_buffer_destroy(buffer);
+	return code;
+}
+
+/* Works for ever; ends only if something is wrong. */
+static pid_t start_client(unsigned int seed)
+{
+	struct distmind_request request = { .memory = MiB, .share = 10, .timeout_ms = 1000 };
+	struct distmind_vgpu *vgpu;
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	for (;;) {
+		int code = 0;
+
+		/* Without a daemon or a gpu there is none; ask again. */
+		if (distmind_acquire(&request, &vgpu, NULL)) {
+			usleep(1000);
+			continue;
+		}
+		for (int i = 0; i < 20 && !code; i++)
+			code = work(vgpu, seed++);
+		distmind_vgpu_close(vgpu);
+		if (code)
+			_exit(code);
+	}
+}
+
+static int remove_lost(const struct distmind_gpu_record *gpu, void *pool)
+{
+	return distmind_pool_gpu_remove(pool, gpu->id);
+}
+
+static int no_vgpus(const struct distmind_vgpu_record *vgpu, void *arg)
+{
+	return 1;
+}
+
+FIXTURE(chaos)
+{
+	struct distmind_pool *pool, *listing;
+};
+
+FIXTURE_SETUP(chaos)
+{
+	ASSERT_EQ(0, distmind_pool_open(&self->pool));
+	ASSERT_EQ(0, distmind_pool_open(&self->listing));
+}
+
+FIXTURE_TEARDOWN(chaos)
+{
+	distmind_pool_close(self->listing);
+	distmind_pool_close(self->pool);
+}
+
+TEST_F_TIMEOUT(chaos, a_thousand_kills_lose_no_job, 390)
+{
+	pid_t engines[ENGINES], clients[CLIENTS], daemon;
+	unsigned int seed = 20031;
+
+	for (int i = 0; i < ENGINES; i++)
+		engines[i] = start_engine(i);
+	daemon = start_daemon();
+	for (int i = 0; i < CLIENTS; i++)
+		clients[i] = start_client(i * 1000);
+	for (int i = 0; i < KILLS; i++) {
+		struct timespec nap = { .tv_nsec = rand_r(&seed) % 10000000 };
+		unsigned int die = rand_r(&seed) % 100;
+		pid_t *victim;
+		int status;
+
+		/* The moment is what is random. */
+		nanosleep(&nap, NULL);
+		if (die < 70)
+			victim = &clients[die % CLIENTS];
+		else if (die < 95)
+			victim = &engines[die % ENGINES];
+		else
+			victim = &daemon;
+		kill(*victim, SIGKILL);
+		status = child_status(*victim);
+		ASSERT_EQ(128 + SIGKILL, status)
+			TH_LOG("a client ended by itself, code %d", status);
+		if (die < 70)
+			*victim = start_client(seed);
+		else if (die < 95)
+			*victim = start_engine(die % ENGINES);
+		else
+			*victim = start_daemon();
+	}
+	for (int i = 0; i < CLIENTS; i++) {
+		kill(clients[i], SIGKILL);
+		EXPECT_EQ(128 + SIGKILL, child_status(clients[i]));
+	}
+	kill(daemon, SIGKILL);
+	child_status(daemon);
+	for (int i = 0; i < ENGINES; i++) {
+		kill(engines[i], SIGKILL);
+		child_status(engines[i]);
+	}
+	EXPECT_EQ(0, distmind_pool_vgpus(self->pool, no_vgpus, NULL));
+	EXPECT_EQ(0, distmind_pool_gpus(self->listing, remove_lost, self->pool));
+}
+
+TEST_HARNESS_MAIN
