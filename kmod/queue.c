@@ -170,9 +170,10 @@ static void waiter_reached(struct distmind_timeline_waiter *waiter, struct list_
 {
 	struct distmind_queue *queue = container_of(waiter, struct distmind_queue, waiter);
 	struct distmind_sched *sched = &queue->tenant->gpu->sched;
-	u64 now = ktime_get_ns();
+	u64 now;
 
 	spin_lock(&sched->lock);
+	now = ktime_get_ns();
 	queue->waiting = false;
 	distmind_queue_advance(queue, now, ended);
 	distmind_sched_dispatch(sched, now);
@@ -322,9 +323,9 @@ void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_h
 int distmind_queue_submit(struct distmind_queue *queue, struct list_head *jobs, u32 count)
 {
 	struct distmind_sched *sched = &queue->tenant->gpu->sched;
-	u64 now = ktime_get_ns();
 	struct distmind_job *job;
 	LIST_HEAD(ended);
+	u64 now;
 	int err;
 
 	list_for_each_entry(job, jobs, link) {
@@ -332,6 +333,7 @@ int distmind_queue_submit(struct distmind_queue *queue, struct list_head *jobs, 
 		job->queue = queue;
 	}
 	spin_lock(&sched->lock);
+	now = ktime_get_ns();
 	err = queue->error;
 	if (!err && count > queue->depth - queue->count)
 		err = -EAGAIN;

@@ -6,7 +6,8 @@
  * something: who submits, who hands a job back, whose signal makes a job ready,
  * and a work item for what becomes due by itself. All of that is process
  * context, under sched->lock. Who to pick and whom to ask is the policy's to
- * say; see policy/policy.h.
+ * say; see policy/policy.h. The time is always read under the lock, so that it
+ * does not go back from one holder to the next: times are subtracted here.
  *
  * A lane is given a job when a thread of the engine waits on it, and belongs to
  * that job until the engine hands it back. One that was asked to yield and does
@@ -116,10 +117,11 @@ int distmind_sched_add(struct distmind_sched *sched, struct distmind_tenant *ten
 		       const struct distmind_vgpu_settings *settings)
 {
 	struct policy_settings policy = policy_settings(settings);
-	u64 now = ktime_get_ns();
 	int kind, err;
+	u64 now;
 
 	spin_lock(&sched->lock);
+	now = ktime_get_ns();
 	err = sched->error;
 	list_add_tail(&tenant->in_sched, &sched->tenants);
 	for (kind = 0; kind < DISTMIND_LANE__COUNT; kind++)
@@ -143,10 +145,11 @@ void distmind_sched_change(struct distmind_sched *sched, struct distmind_tenant 
 			   const struct distmind_vgpu_settings *settings)
 {
 	struct policy_settings policy = policy_settings(settings);
-	u64 now = ktime_get_ns();
 	int kind;
+	u64 now;
 
 	spin_lock(&sched->lock);
+	now = ktime_get_ns();
 	for (kind = 0; kind < DISTMIND_LANE__COUNT; kind++)
 		policy_tenant_change(&sched->policy[kind], &tenant->policy[kind], &policy, now);
 	distmind_sched_dispatch(sched, now);
@@ -336,11 +339,12 @@ static void work_due(struct work_struct *work)
 {
 	struct distmind_sched *sched = container_of(work, struct distmind_sched, work);
 	struct distmind_gpu *gpu = container_of(sched, struct distmind_gpu, sched);
-	u64 now = ktime_get_ns();
 	LIST_HEAD(ended);
 	bool answers;
+	u64 now;
 
 	spin_lock(&sched->lock);
+	now = ktime_get_ns();
 	answers = sched->error || check_hangs(sched, now, &ended);
 	distmind_sched_dispatch(sched, now);
 	spin_unlock(&sched->lock);
@@ -407,15 +411,16 @@ static void deliver(struct distmind_lane *lane, struct distmind_engine_job *out)
 /* Up to now: with what is on the lanes. */
 void distmind_sched_get_stats(struct distmind_sched *sched, struct distmind_sched_stats *stats)
 {
-	u64 now = ktime_get_ns();
+	u64 now;
 	u32 i;
 
 	spin_lock(&sched->lock);
+	now = ktime_get_ns();
 	*stats = sched->stats;
 	for (i = 0; i < sched->lane_count; i++) {
 		const struct distmind_lane *lane = &sched->lanes[i];
 
-		if (lane->job && lane->delivered && now > lane->started_ns)
+		if (lane->job && lane->delivered)
 			stats->busy_ns[lane->kind] += now - lane->started_ns;
 	}
 	spin_unlock(&sched->lock);
@@ -425,10 +430,11 @@ void distmind_sched_get_stats(struct distmind_sched *sched, struct distmind_sche
 void distmind_sched_configure(struct distmind_sched *sched, const struct policy *policy,
 			      u64 hang_ns)
 {
-	u64 now = ktime_get_ns();
 	int kind;
+	u64 now;
 
 	spin_lock(&sched->lock);
+	now = ktime_get_ns();
 	if (hang_ns)
 		sched->hang_ns = hang_ns;
 	for (kind = 0; policy && kind < DISTMIND_LANE__COUNT; kind++)
@@ -440,10 +446,10 @@ void distmind_sched_configure(struct distmind_sched *sched, const struct policy 
 /* One thread of an engine, for one lane: hand back what is done, wait for the next. */
 int distmind_sched_exchange(struct distmind_sched *sched, struct distmind_engine_exchange *arg)
 {
-	u64 now = ktime_get_ns();
 	struct distmind_lane *lane;
 	LIST_HEAD(ended);
 	long left = 1;
+	u64 now;
 	int err;
 
 	if (arg->pad || arg->lane >= sched->lane_count ||
@@ -454,6 +460,7 @@ int distmind_sched_exchange(struct distmind_sched *sched, struct distmind_engine
 	lane = &sched->lanes[arg->lane];
 
 	spin_lock(&sched->lock);
+	now = ktime_get_ns();
 	if (lane->fetching)
 		err = -EBUSY;
 	else
@@ -489,11 +496,12 @@ void distmind_sched_end(struct distmind_sched *sched, int error)
 {
 	struct distmind_tenant *tenant;
 	struct distmind_queue *queue;
-	u64 now = ktime_get_ns();
 	LIST_HEAD(ended);
+	u64 now;
 	u32 i;
 
 	spin_lock(&sched->lock);
+	now = ktime_get_ns();
 	if (!sched->error)
 		sched->error = error;
 	for (i = 0; i < sched->lane_count; i++) {
