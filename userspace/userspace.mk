@@ -7,6 +7,8 @@
 #   make -f userspace/userspace.mk install-userspace DESTDIR=/tmp/x PREFIX=/usr
 
 O ?= build
+# Dependency files name targets by it, so it must always be spelled the same.
+override O := $(abspath $(O))
 DISTMIND_VERSION ?= 0.1.0
 
 PREFIX ?= /usr/local
@@ -58,6 +60,7 @@ DAEMON_SRC := $(wildcard userspace/distmindd/*.c)
 ENGINE_CPU_SRC := $(wildcard userspace/engines/cpu/*.c)
 CTL_SRC := $(wildcard userspace/distmindctl/*.c)
 EXAMPLE_SRC := $(wildcard userspace/examples/*.c)
+EXAMPLE_NET_SRC := $(wildcard userspace/examples/net/*.c)
 MAN_SRC := $(wildcard docs/man/*.scd)
 
 us_objects = $(patsubst userspace/%.c,$(O)/obj/userspace/%.o,$(1))
@@ -123,9 +126,10 @@ $(O)/bin/distmindctl: $(call us_objects,$(CTL_SRC) $(COMMON_SRC)) $(LIB_LINK)
 	$(call us_say,LD,$@)$(US_LINK) $(SMARTCOLS_LIBS) -o $@
 
 .SECONDARY: $(call us_objects,$(EXAMPLE_SRC))
+$(O)/examples/train $(O)/examples/serve: $(call us_objects,$(EXAMPLE_NET_SRC))
 $(O)/examples/%: $(O)/obj/userspace/examples/%.o $(LIB_LINK)
 	@mkdir -p $(@D)
-	$(call us_say,LD,$@)$(US_LINK) -o $@
+	$(call us_say,LD,$@)$(US_LINK) -lm -o $@
 
 $(O)/man/%: docs/man/%.scd
 	@mkdir -p $(@D)

@@ -88,7 +88,13 @@ step "The application leaves; its lease ends with it"
 exec 3>&-
 wait $app
 show distmindctl vgpu list
-kill $daemon $engine1
-wait $daemon $engine1
+kill $engine1
+wait $engine1
+
+step "Training fills a gpu; inference with an objective of 50 ms shares it"
+tests/demo/sharing.sh
+
+kill $daemon
+wait $daemon
 rmmod distmind
 dmesg | sed -n 's/.*distmind: //p' | tail -1

@@ -1,0 +1,60 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# The demo's act of sharing: one gpu, training that takes all of it as best
+# effort, and requests that are to be answered within an objective; first in the
+# order of arrival, then with objectives first. The gpu is paced to a small and
+# known speed: blocks of training take up to 26 ms there, its jobs up to 105.
+set -euo pipefail
+
+work=$(mktemp -d)
+examples=$DISTMIND_BUILD/examples
+gpu=shared0
+
+printf '[compute]\ngflops = 0.02\n' >"$work/profile"
+distmind-engine-cpu --name $gpu --memory 64M --profile "$work/profile" >"$work/engine" &
+engine=$!
+until [ -s "$work/engine" ]; do
+	kill -0 $engine
+	sleep 0.1
+done
+
+share() { # POLICY
+	local train
+
+	distmindctl gpu policy $gpu "$1"
+	distmindctl -j gpu show $gpu >"$work/before.$1"
+	"$examples/train" --seconds 60 --hidden 512 --batch 4 --json >"$work/train.$1" &
+	train=$!
+	"$examples/serve" --seconds 6 --rate 4 --objective 50 --json >"$work/serve.$1"
+	kill $train
+	wait $train
+	distmindctl -j gpu show $gpu >"$work/after.$1"
+}
+
+share fifo
+share slo
+/usr/bin/python3 - "$work" <<'PYTHON'
+import json, sys
+
+def read(name, policy):
+    with open(f"{sys.argv[1]}/{name}.{policy}") as file:
+        value = json.load(file)
+    return value["gpus"][0] if "gpus" in value else value
+
+print("        inference                          training                  preemptions")
+print("policy  p50 ms   p99 ms   above 50 ms      steps/s   loss            number")
+p99 = {}
+for policy in "fifo", "slo":
+    serve, train = read("serve", policy), read("train", policy)
+    count = [read(when, policy)["preemptions"] for when in ("before", "after")]
+    p99[policy] = serve["p99_ms"]
+    print(f"{policy:6} {serve['p50_ms']:7.1f}  {serve['p99_ms']:7.1f}"
+          f"   {serve['misses']:4} of {serve['requests']:<6}"
+          f"   {train['steps_per_second']:7.2f}   {train['first_loss']:.2f} -> {train['last_loss']:.2f}"
+          f"  {count[1] - count[0]:7}")
+if p99["slo"] >= p99["fifo"]:
+    sys.exit("demo: the objective made no difference")
+PYTHON
+kill $engine
+wait $engine
+rm -r "$work"
