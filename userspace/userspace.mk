@@ -121,7 +121,7 @@ $(O)/bin/distmind-engine-cpu: $(call us_objects,$(ENGINE_CPU_SRC) $(COMMON_SRC))
 # The completion is part of the program, by an instruction that -MMD does not see.
 $(call us_objects,userspace/distmindctl/completion.c): userspace/distmindctl/distmindctl.bash
 
-$(O)/bin/distmindctl: $(call us_objects,$(CTL_SRC) $(COMMON_SRC)) $(LIB_LINK)
+$(O)/bin/distmindctl: $(call us_objects,$(CTL_SRC) userspace/common/size.c) $(LIB_LINK)
 	@mkdir -p $(@D)
 	$(call us_say,LD,$@)$(US_LINK) $(SMARTCOLS_LIBS) -o $@
 

@@ -87,7 +87,8 @@ $(O)/unit/ctl_%: $(O)/unit/obj/tests/unit/ctl_%.o $(call unit_archive,distmindct
 	$(call us_say,LD,$@)$(UNIT_LINK)
 
 $(UNIT_CPU): UNIT_LIBS += $(OPENBLAS_LIBS) -lm
-$(UNIT_CPU): $(O)/unit/%: $(O)/unit/obj/tests/unit/%.o $(call unit_archive,engine-cpu)
+$(UNIT_CPU): $(O)/unit/%: $(O)/unit/obj/tests/unit/%.o $(call unit_archive,engine-cpu) \
+		$(call unit_archive,common)
 	$(call us_say,LD,$@)$(UNIT_LINK)
 
 $(UNIT_POLICY): $(O)/unit/%: $(O)/unit/obj/tests/unit/%.o $(call unit_archive,policy)

@@ -2,13 +2,14 @@
 #ifndef DISTMINDD_CONFIG_H
 #define DISTMINDD_CONFIG_H
 
+#include "../common/ini_file.h"
 #include "../placement/placement.h"
 
 #include <stdint.h>
 
 #define CONFIG_FILE SYSCONFDIR "/distmind/distmindd.conf"
 #define CONFIG_FOREVER UINT64_MAX
-#define CONFIG_ERROR_LEN 512
+#define CONFIG_ERROR_LEN INI_FILE_ERROR_LEN
 
 struct config {
 	const struct placement_policy *policy;

@@ -20,9 +20,10 @@
 #ifndef ENGINE_CPU_PROFILE_H
 #define ENGINE_CPU_PROFILE_H
 
+#include "../../common/ini_file.h"
 #include "ops.h"
 
-#define PROFILE_ERROR_LEN 512
+#define PROFILE_ERROR_LEN INI_FILE_ERROR_LEN
 
 struct profile {
 	double gflops;	    /* of these, 0: no limit */
