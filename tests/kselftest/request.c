@@ -248,7 +248,7 @@ TEST_F(request, bad_fields_are_refused_in_words)
 	REFUSED(bad.objective_ns = 1, "objective");
 	REFUSED(bad.count = 0, "count");
 	REFUSED(bad.count = 65, "count");
-	REFUSED(bad.flags = 2, "flags");
+	REFUSED(bad.flags = 4, "flags");
 	REFUSED(bad.timeout_ms = 0, "timeout");
 	REFUSED(bad.timeout_ms = 3600001, "timeout");
 	REFUSED(strcpy(bad.name, "a b"), "name");
