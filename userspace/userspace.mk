@@ -56,6 +56,13 @@ SMARTCOLS_LIBS = $(shell $(PKG_CONFIG) --libs smartcols)
 LIB_SRC := $(wildcard userspace/libdistmind/*.c)
 COMMON_SRC := $(wildcard userspace/common/*.c)
 PLACEMENT_SRC := $(wildcard userspace/placement/*.c)
+ROUTER_SRC := $(wildcard userspace/router/*.c)
+PLANNER_SRC := $(wildcard userspace/planner/*.c)
+SHARDING_SRC := $(wildcard userspace/sharding/*.c)
+MODEL_SRC := $(wildcard userspace/model/*.c)
+MEMORY_SRC := $(wildcard userspace/memory/*.c)
+CATALOG_SRC := $(wildcard userspace/catalog/*.c)
+SIM_SRC := $(wildcard userspace/sim/*.c)
 DAEMON_SRC := $(wildcard userspace/distmindd/*.c)
 ENGINE_CPU_SRC := $(wildcard userspace/engines/cpu/*.c)
 CTL_SRC := $(wildcard userspace/distmindctl/*.c)
@@ -68,7 +75,8 @@ us_objects = $(patsubst userspace/%.c,$(O)/obj/userspace/%.o,$(1))
 SONAME := libdistmind.so.1
 LIB := $(O)/lib/$(SONAME)
 LIB_LINK := $(O)/lib/libdistmind.so
-BIN := $(O)/bin/distmindd $(O)/bin/distmind-engine-cpu $(if $(CTL_SRC),$(O)/bin/distmindctl)
+BIN := $(O)/bin/distmindd $(O)/bin/distmind-engine-cpu $(O)/bin/distmindctl \
+	$(if $(SIM_SRC),$(O)/bin/distmind-sim)
 EXAMPLES := $(patsubst userspace/examples/%.c,$(O)/examples/%,$(EXAMPLE_SRC))
 MAN := $(patsubst docs/man/%.scd,$(O)/man/%,$(MAN_SRC))
 US_GENERATED := $(O)/gen/distmind.pc $(O)/gen/distmindd.service \
@@ -89,7 +97,7 @@ $(O)/obj/userspace/.flags: FORCE
 FORCE:
 
 $(call us_objects,$(LIB_SRC)): US_OBJ_CFLAGS = -fPIC -fvisibility=default $(NL_CFLAGS)
-$(call us_objects,$(CTL_SRC)): US_OBJ_CFLAGS = $(SMARTCOLS_CFLAGS)
+$(call us_objects,$(CTL_SRC) $(SIM_SRC)): US_OBJ_CFLAGS = $(SMARTCOLS_CFLAGS)
 $(call us_objects,$(ENGINE_CPU_SRC)): US_OBJ_CFLAGS = $(OPENBLAS_CFLAGS)
 
 $(O)/obj/userspace/%.o: userspace/%.c $(O)/obj/userspace/.flags
@@ -113,6 +121,11 @@ US_LINK = $(CC) $(CFLAGS) $(EXTRA_CFLAGS) $(LDFLAGS) $(filter %.o,$^) -L$(O)/lib
 $(O)/bin/distmindd: $(call us_objects,$(DAEMON_SRC) $(PLACEMENT_SRC) $(COMMON_SRC)) $(LIB_LINK)
 	@mkdir -p $(@D)
 	$(call us_say,LD,$@)$(US_LINK) $(SYSTEMD_LIBS) -linih -o $@
+
+$(O)/bin/distmind-sim: $(call us_objects,$(SIM_SRC) $(PLACEMENT_SRC) $(ROUTER_SRC) $(PLANNER_SRC) \
+		$(COMMON_SRC)) $(LIB_LINK)
+	@mkdir -p $(@D)
+	$(call us_say,LD,$@)$(US_LINK) $(SMARTCOLS_LIBS) -ljansson -linih -lm -o $@
 
 $(O)/bin/distmind-engine-cpu: $(call us_objects,$(ENGINE_CPU_SRC) $(COMMON_SRC)) $(LIB_LINK)
 	@mkdir -p $(@D)
@@ -150,7 +163,8 @@ install-userspace: userspace
 		$(DESTDIR)$(SYSTEMD_UNIT_DIR) $(DESTDIR)$(UDEV_RULES_DIR) \
 		$(DESTDIR)$(SYSCONFDIR)/distmind $(DESTDIR)$(COMPLETION_DIR)
 	$(us_quiet)$(INSTALL) -m 755 $(O)/bin/distmindd $(O)/bin/distmind-engine-cpu $(DESTDIR)$(SBINDIR)
-	$(us_quiet)$(if $(CTL_SRC),$(INSTALL) -m 755 $(O)/bin/distmindctl $(DESTDIR)$(BINDIR))
+	$(us_quiet)$(INSTALL) -m 755 $(O)/bin/distmindctl $(if $(SIM_SRC),$(O)/bin/distmind-sim) \
+		$(DESTDIR)$(BINDIR)
 	$(us_quiet)$(INSTALL) -m 755 $(LIB) $(DESTDIR)$(LIBDIR)
 	$(us_quiet)ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libdistmind.so
 	$(us_quiet)$(INSTALL) -m 644 userspace/libdistmind/distmind.h \

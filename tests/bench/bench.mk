@@ -1,16 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Benchmarks: each tests/bench/NAME.c but bench.c is a program; those called
-# rdma* have verbs, those called policy* the module's policies.
+# Benchmarks: each tests/bench/NAME.c but bench.c is a program for a guest, those
+# called rdma* with verbs; each tests/bench/native/NAME.c is one that needs no
+# guest, linked with the libraries of userspace/, and policy with the module's
+# policies.
 
-BENCH := $(patsubst tests/bench/%.c,$(O)/bench/%,$(filter-out tests/bench/bench.c,$(wildcard tests/bench/*.c)))
+BENCH := $(patsubst tests/bench/%.c,$(O)/bench/%,$(filter-out tests/bench/bench.c, \
+	$(wildcard tests/bench/*.c tests/bench/native/*.c)))
+BENCH_CFLAGS = -std=gnu11 -O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE -Iuapi \
+	-Iuserspace/libdistmind -Itests/bench
+BENCH_POOL = $(call us_objects,$(PLACEMENT_SRC) $(ROUTER_SRC) $(PLANNER_SRC) $(SHARDING_SRC) \
+	$(MODEL_SRC) $(filter-out userspace/sim/main.c,$(SIM_SRC)) $(COMMON_SRC))
 
 .PHONY: benchmarks
 benchmarks: $(BENCH)
 
-$(O)/bench/policy: $(POLICY_SRC) $(POLICY_RBTREE)
+$(O)/bench/native/policy: tests/bench/native/policy.c $(POLICY_SRC) $(POLICY_RBTREE) \
+		tests/bench/bench.c tests/bench/bench.h $(O)/lib/libdistmind.so
+	@mkdir -p $(@D)
+	$(CC) $(BENCH_CFLAGS) $(POLICY_CFLAGS) $(filter %.c,$^) -o $@ -L$(O)/lib -ldistmind
+
+$(O)/bench/native/%: tests/bench/native/%.c $(BENCH_POOL) tests/bench/bench.c \
+		tests/bench/bench.h $(O)/lib/libdistmind.so
+	@mkdir -p $(@D)
+	$(CC) $(BENCH_CFLAGS) $(filter %.c %.o,$^) -o $@ -L$(O)/lib -ldistmind \
+		-Wl,--as-needed -lsmartcols -ljansson -lcrypto -lglpk -linih -lm
 
 $(O)/bench/%: tests/bench/%.c tests/bench/bench.c tests/bench/bench.h $(O)/lib/libdistmind.so
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 -O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE -Iuapi -Iuserspace/libdistmind \
-		$(if $(filter policy%,$*),$(POLICY_CFLAGS)) $(filter %.c,$^) -o $@ \
+	$(CC) $(BENCH_CFLAGS) $(filter %.c,$^) -o $@ \
 		-L$(O)/lib -ldistmind $(if $(filter rdma%,$*),-libverbs)

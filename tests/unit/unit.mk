@@ -2,8 +2,9 @@
 #
 # Native tests, each file a cmocka program, under ASan and UBSan. Programs that
 # begin with ctl_ are linked with distmindctl, those that begin with policy with
-# the module's policies, those of UNIT_CPU with the cpu engine, all others with
-# distmindd; the functions of libdistmind that a program defines itself take the
+# the module's policies, those of UNIT_CPU with the cpu engine, those that begin
+# with the name of a library of userspace/ (UNIT_POOL) with these libraries, all
+# others with distmindd; the functions of libdistmind that a program defines itself take the
 # place of the library's.
 #
 #   make -f tests/unit/unit.mk unit
@@ -31,11 +32,21 @@ UNIT_POLICY := $(filter $(O)/unit/policy%,$(UNIT_TESTS))
 
 UNIT_CPU := $(filter $(O)/unit/op% $(O)/unit/pacing,$(UNIT_TESTS))
 
+UNIT_POOL := $(filter $(foreach library,placement router planner sharding model memory catalog sim, \
+	$(O)/unit/$(library)_%),$(UNIT_TESTS))
+
 unit_objects = $(patsubst %.c,$(O)/unit/obj/%.o,$(1))
 unit_archive = $(O)/unit/lib/$(1).a
 
 $(call unit_archive,common): $(call unit_objects,$(COMMON_SRC))
 $(call unit_archive,placement): $(call unit_objects,$(PLACEMENT_SRC))
+$(call unit_archive,router): $(call unit_objects,$(ROUTER_SRC))
+$(call unit_archive,planner): $(call unit_objects,$(PLANNER_SRC))
+$(call unit_archive,sharding): $(call unit_objects,$(SHARDING_SRC))
+$(call unit_archive,model): $(call unit_objects,$(MODEL_SRC))
+$(call unit_archive,memory): $(call unit_objects,$(MEMORY_SRC))
+$(call unit_archive,catalog): $(call unit_objects,$(CATALOG_SRC))
+$(call unit_archive,sim): $(call unit_objects,$(filter-out userspace/sim/main.c,$(SIM_SRC)))
 $(call unit_archive,libdistmind): $(call unit_objects,$(LIB_SRC))
 $(call unit_archive,distmindd): \
 	$(call unit_objects,$(filter-out userspace/distmindd/main.c,$(DAEMON_SRC)))
@@ -89,6 +100,11 @@ $(O)/unit/ctl_%: $(O)/unit/obj/tests/unit/ctl_%.o $(call unit_archive,distmindct
 $(UNIT_CPU): UNIT_LIBS += $(OPENBLAS_LIBS) -lm
 $(UNIT_CPU): $(O)/unit/%: $(O)/unit/obj/tests/unit/%.o $(call unit_archive,engine-cpu) \
 		$(call unit_archive,common)
+	$(call us_say,LD,$@)$(UNIT_LINK)
+
+$(UNIT_POOL): UNIT_LIBS += -lcrypto -lcurl -libverbs -lrdmacm -lglpk -lm
+$(UNIT_POOL): $(O)/unit/%: $(O)/unit/obj/tests/unit/%.o $(foreach library,sim memory catalog sharding \
+		planner router placement model common libdistmind,$(call unit_archive,$(library)))
 	$(call us_say,LD,$@)$(UNIT_LINK)
 
 $(UNIT_POLICY): $(O)/unit/%: $(O)/unit/obj/tests/unit/%.o $(call unit_archive,policy)
