@@ -17,6 +17,7 @@
 #include "buffer.h"
 #include "client.h"
 #include "dmabuf.h"
+#include "grant.h"
 #include "ioctl.h"
 #include "node.h"
 #include "queue.h"
@@ -24,8 +25,9 @@
 #include "timeline.h"
 #include "vgpu.h"
 
-/* A map offset is a handle and an offset into its buffer. */
-#define HANDLE_MAX	(BIT_ULL(63 - DISTMIND_BUFFER_MAX_SHIFT) - 1)
+/* A map offset is a handle and an offset into its buffer, below those of queues. */
+#define HANDLE_MAX	((DISTMIND_QUEUE_MAP_OFFSET >> DISTMIND_BUFFER_MAX_SHIFT) - 1)
+#define QUEUE_PGOFF	(DISTMIND_QUEUE_MAP_OFFSET >> PAGE_SHIFT)
 #define HANDLE_SHIFT	(DISTMIND_BUFFER_MAX_SHIFT - PAGE_SHIFT)
 
 static atomic64_t last_id;
@@ -437,6 +439,53 @@ static int queue_create(struct file *file, void *arg, void __user *user)
 	return err == -EBUSY ? -ENOSPC : err;
 }
 
+/* Returns a reference. */
+static struct distmind_queue *find_queue(struct distmind_client *client, unsigned long handle)
+{
+	struct distmind_queue *queue;
+
+	mutex_lock(&client->vgpu->lock);
+	queue = xa_load(&client->queues, handle);
+	if (queue)
+		distmind_queue_get(queue);
+	mutex_unlock(&client->vgpu->lock);
+	return queue;
+}
+
+static int queue_watch(struct file *file, void *arg, void __user *user)
+{
+	struct distmind_queue_watch *watch = arg;
+	struct distmind_queue *queue;
+	int err;
+
+	if (watch->eventfd < -1)
+		return -EINVAL;
+	queue = find_queue(file->private_data, watch->queue);
+	if (!queue)
+		return -ENOENT;
+	err = distmind_queue_watch(queue, watch->eventfd);
+	distmind_queue_put(queue);
+	watch->map_offset = DISTMIND_QUEUE_MAP_OFFSET + ((u64)watch->queue << PAGE_SHIFT);
+	return err;
+}
+
+static int grant_end(struct file *file, void *arg, void __user *user)
+{
+	struct distmind_grant_end *end = arg;
+	struct distmind_queue *queue;
+	int err;
+
+	if (end->flags & ~DISTMIND_GRANT__ALL || !end->grant)
+		return -EINVAL;
+	queue = find_queue(file->private_data, end->queue);
+	if (!queue)
+		return -ENOENT;
+	err = distmind_grant_return(&queue->tenant->gpu->sched, queue, end->grant,
+				    end->flags & DISTMIND_GRANT_AGAIN);
+	distmind_queue_put(queue);
+	return err;
+}
+
 static int queue_destroy(struct file *file, void *arg, void __user *user)
 {
 	struct distmind_client *client = file->private_data;
@@ -468,7 +517,9 @@ static const struct distmind_ioctl ioctls[] = {
 	DISTMIND_IOCTL(DISTMIND_IOC_TIMELINE_IMPORT, distmind_timeline_import, timeline_import),
 	DISTMIND_IOCTL(DISTMIND_IOC_QUEUE_CREATE, distmind_queue_create, queue_create),
 	DISTMIND_IOCTL(DISTMIND_IOC_QUEUE_DESTROY, distmind_queue_destroy, queue_destroy),
+	DISTMIND_IOCTL(DISTMIND_IOC_QUEUE_WATCH, distmind_queue_watch, queue_watch),
 	DISTMIND_IOCTL(DISTMIND_IOC_SUBMIT, distmind_submit, distmind_submit_call),
+	DISTMIND_IOCTL(DISTMIND_IOC_GRANT_END, distmind_grant_end, grant_end),
 };
 
 static long client_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
@@ -476,11 +527,26 @@ static long client_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	return distmind_ioctl_dispatch(file, cmd, arg, ioctls, ARRAY_SIZE(ioctls));
 }
 
+static int mmap_queue(struct file *file, struct vm_area_struct *vma)
+{
+	struct distmind_queue *queue;
+	int err;
+
+	queue = find_queue(file->private_data, vma->vm_pgoff - QUEUE_PGOFF);
+	if (!queue)
+		return -ENOENT;
+	err = distmind_queue_mmap(queue, vma);
+	distmind_queue_put(queue);
+	return err;
+}
+
 static int client_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct distmind_buffer *buffer;
 	int err;
 
+	if (vma->vm_pgoff >= QUEUE_PGOFF)
+		return mmap_queue(file, vma);
 	if (vma->vm_pgoff >> HANDLE_SHIFT > HANDLE_MAX)
 		return -EINVAL;
 	buffer = find_buffer(file->private_data, vma->vm_pgoff >> HANDLE_SHIFT);

@@ -18,6 +18,7 @@
 
 #include "gpu.h"
 #include "ioctl.h"
+#include "lane.h"
 #include "node.h"
 
 struct distmind_engine {
@@ -121,7 +122,7 @@ static int engine_mmap(struct file *file, struct vm_area_struct *vma)
 	if (!gpu)
 		return -ENODEV;
 	if (vma->vm_pgoff >= DISTMIND_LANE_MAP_OFFSET >> PAGE_SHIFT)
-		return distmind_sched_mmap(&gpu->sched, vma);
+		return distmind_lane_mmap(&gpu->sched, vma);
 	return distmind_heap_mmap(&gpu->heap, vma);
 }
 

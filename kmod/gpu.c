@@ -81,14 +81,14 @@ static void remove_locked(struct distmind_gpu *gpu)
 }
 
 /* The engine's view: @inode is where it will map the heap. Returns a reference. */
-struct distmind_gpu *distmind_gpu_register(const struct distmind_engine_register *arg,
+struct distmind_gpu *distmind_gpu_register(struct distmind_engine_register *arg,
 					   struct inode *inode)
 {
 	struct distmind_gpu *gpu, *old;
 	unsigned long pages;
 	int err;
 
-	if (arg->flags || !distmind_ioctl_name_valid(arg->name) || !arg->name[0] ||
+	if (arg->flags || arg->pad || !distmind_ioctl_name_valid(arg->name) || !arg->name[0] ||
 	    !distmind_ioctl_name_valid(arg->kind) || !arg->kind[0])
 		return ERR_PTR(-EINVAL);
 	if (!arg->heap_size || !IS_ALIGNED(arg->heap_size, PAGE_SIZE))
@@ -107,7 +107,9 @@ struct distmind_gpu *distmind_gpu_register(const struct distmind_engine_register
 	gpu = kzalloc(sizeof(*gpu), GFP_KERNEL);
 	if (!gpu)
 		return ERR_PTR(-ENOMEM);
-	err = distmind_sched_init(&gpu->sched, arg->compute_lanes, arg->copy_lanes);
+	arg->capabilities &= DISTMIND_ENGINE__ALL;
+	err = distmind_sched_init(&gpu->sched, arg->compute_lanes, arg->copy_lanes,
+				  arg->capabilities);
 	if (err) {
 		kfree(gpu);
 		return ERR_PTR(err);
@@ -175,8 +177,7 @@ void distmind_gpu_try_lose(struct distmind_gpu *gpu)
 	}
 }
 
-/* What is NULL or 0 stays as it is. */
-int distmind_gpu_set(u32 id, const u32 *drain, const struct policy *policy, u64 hang_ns,
+int distmind_gpu_set(u32 id, const struct distmind_gpu_change *change,
 		     struct netlink_ext_ack *extack)
 {
 	struct distmind_gpu *gpu;
@@ -191,13 +192,16 @@ int distmind_gpu_set(u32 id, const u32 *drain, const struct policy *policy, u64 
 		NL_SET_ERR_MSG(extack, "the gpu is lost: remove it, or start its engine again");
 		err = -EOWNERDEAD;
 	} else {
+		bool schedules = change->policy || change->grace_ns || change->hang_ns;
 		u32 state = gpu->state;
 
-		if (drain)
-			state = *drain ? DISTMIND_GPU_STATE_DRAINING : DISTMIND_GPU_STATE_READY;
-		if (policy || hang_ns)
-			distmind_sched_configure(&gpu->sched, policy, hang_ns);
-		if (state != gpu->state || policy || hang_ns) {
+		if (change->drain)
+			state = *change->drain ? DISTMIND_GPU_STATE_DRAINING :
+						 DISTMIND_GPU_STATE_READY;
+		if (schedules)
+			distmind_sched_configure(&gpu->sched, change->policy, change->grace_ns,
+						 change->hang_ns);
+		if (state != gpu->state || schedules) {
 			gpu->state = state;
 			distmind_netlink_notify_gpu(DISTMIND_CMD_GPU_CHANGE_NTF, gpu);
 		}

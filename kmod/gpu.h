@@ -49,11 +49,25 @@ struct distmind_gpu {
 extern struct mutex distmind_pool_lock;
 extern struct distmind_table distmind_gpus;
 
-struct distmind_gpu *distmind_gpu_register(const struct distmind_engine_register *arg,
+/**
+ * struct distmind_gpu_change - what to set of a gpu; what is NULL or 0 stays
+ * @drain: 1 to drain it, 0 to take it back into use
+ * @policy: who runs next
+ * @grace_ns: see struct distmind_sched
+ * @hang_ns: likewise
+ */
+struct distmind_gpu_change {
+	const u32 *drain;
+	const struct policy *policy;
+	u64 grace_ns;
+	u64 hang_ns;
+};
+
+struct distmind_gpu *distmind_gpu_register(struct distmind_engine_register *arg,
 					   struct inode *inode);
 void distmind_gpu_lose(struct distmind_gpu *gpu);
 void distmind_gpu_try_lose(struct distmind_gpu *gpu);
-int distmind_gpu_set(u32 id, const u32 *drain, const struct policy *policy, u64 hang_ns,
+int distmind_gpu_set(u32 id, const struct distmind_gpu_change *change,
 		     struct netlink_ext_ack *extack);
 int distmind_gpu_remove(u32 id, struct netlink_ext_ack *extack);
 void distmind_gpu_get(struct distmind_gpu *gpu);

@@ -6,6 +6,9 @@
  *   control    asks for vgpus            request  who waits, and the answers
  *   engine     serves a gpu              gpu      a physical GPU and its heap
  *   client     uses a vgpu               vgpu     what a tenant is promised
+ *   queue      a stream of jobs          timeline what they wait for and signal
+ *   sched      who runs next             lane     where it runs
+ *   grant      lanes lent to processes   ladder   those who do not yield
  *   buffer     memory of a vgpu          dmabuf   the same, for other devices
  *   netlink    the operator's and the daemon's side
  */

@@ -16,10 +16,11 @@ const struct nla_policy distmind_gpu_get_nl_policy[DISTMIND_A_GPU_ID + 1] = {
 };
 
 /* DISTMIND_CMD_GPU_SET - do */
-const struct nla_policy distmind_gpu_set_nl_policy[DISTMIND_A_GPU_HANG + 1] = {
+const struct nla_policy distmind_gpu_set_nl_policy[DISTMIND_A_GPU_GRACE + 1] = {
 	[DISTMIND_A_GPU_ID] = { .type = NLA_U32, },
 	[DISTMIND_A_GPU_DRAIN] = NLA_POLICY_MAX(NLA_U32, 1),
 	[DISTMIND_A_GPU_POLICY] = { .type = NLA_NUL_STRING, .len = 15, },
+	[DISTMIND_A_GPU_GRACE] = { .type = NLA_U64, },
 	[DISTMIND_A_GPU_HANG] = { .type = NLA_U64, },
 };
 
@@ -93,7 +94,7 @@ const struct genl_ops distmind_nl_ops[10] = {
 		.cmd		= DISTMIND_CMD_GPU_SET,
 		.doit		= distmind_nl_gpu_set_doit,
 		.policy		= distmind_gpu_set_nl_policy,
-		.maxattr	= DISTMIND_A_GPU_HANG,
+		.maxattr	= DISTMIND_A_GPU_GRACE,
 		.flags		= GENL_ADMIN_PERM,
 	},
 	{

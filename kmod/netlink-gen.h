@@ -13,7 +13,7 @@
 
 extern const struct nla_policy distmind_gpu_get_nl_policy[DISTMIND_A_GPU_ID + 1];
 
-extern const struct nla_policy distmind_gpu_set_nl_policy[DISTMIND_A_GPU_HANG + 1];
+extern const struct nla_policy distmind_gpu_set_nl_policy[DISTMIND_A_GPU_GRACE + 1];
 
 extern const struct nla_policy distmind_gpu_del_nl_policy[DISTMIND_A_GPU_ID + 1];
 
@@ -57,6 +57,7 @@ int distmind_nl_request_answer_doit(struct sk_buff *skb,
 enum {
 	DISTMIND_NLGRP_POOL,
 	DISTMIND_NLGRP_REQUESTS,
+	DISTMIND_NLGRP_PREEMPT,
 };
 
 #endif /* _LINUX_DISTMIND_GEN_H */

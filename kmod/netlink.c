@@ -17,6 +17,7 @@
 #include "ioctl.h"
 #include "netlink-gen.h"
 #include "netlink.h"
+#include "preempt.h"
 #include "request.h"
 #include "vgpu.h"
 
@@ -27,6 +28,10 @@ static const struct genl_multicast_group groups[] = {
 	},
 	[DISTMIND_NLGRP_REQUESTS] = {
 		.name = DISTMIND_MCGRP_REQUESTS,
+		.flags = GENL_MCAST_CAP_NET_ADMIN,
+	},
+	[DISTMIND_NLGRP_PREEMPT] = {
+		.name = DISTMIND_MCGRP_PREEMPT,
 		.flags = GENL_MCAST_CAP_NET_ADMIN,
 	},
 };
@@ -60,11 +65,12 @@ static bool fill_sched(struct sk_buff *skb, struct distmind_sched *sched)
 {
 	struct distmind_sched_stats stats;
 	const struct policy *policy;
-	u64 hang_ns;
+	u64 grace_ns, hang_ns;
 
 	distmind_sched_get_stats(sched, &stats);
 	spin_lock(&sched->lock);
 	policy = sched->policy[DISTMIND_LANE_COMPUTE].policy;
+	grace_ns = sched->grace_ns;
 	hang_ns = sched->hang_ns;
 	spin_unlock(&sched->lock);
 	return !(nla_put_string(skb, DISTMIND_A_GPU_POLICY, policy_name(policy)) ||
@@ -73,11 +79,14 @@ static bool fill_sched(struct sk_buff *skb, struct distmind_sched *sched)
 		 nla_put_u32(skb, DISTMIND_A_GPU_COPY_LANES,
 			     sched->lanes_of[DISTMIND_LANE_COPY]) ||
 		 put_u64(skb, DISTMIND_A_GPU_HANG, hang_ns) ||
+		 put_u64(skb, DISTMIND_A_GPU_GRACE, grace_ns) ||
+		 nla_put_u32(skb, DISTMIND_A_GPU_CAPABILITIES, sched->capabilities) ||
 		 put_u64(skb, DISTMIND_A_GPU_JOBS, stats.jobs) ||
 		 put_u64(skb, DISTMIND_A_GPU_FAILED_JOBS, stats.failed) ||
 		 put_u64(skb, DISTMIND_A_GPU_BUSY, stats.busy_ns[DISTMIND_LANE_COMPUTE]) ||
 		 put_u64(skb, DISTMIND_A_GPU_COPY_BUSY, stats.busy_ns[DISTMIND_LANE_COPY]) ||
 		 put_u64(skb, DISTMIND_A_GPU_PREEMPTIONS, stats.preemptions) ||
+		 put_u64(skb, DISTMIND_A_GPU_EVICTIONS, stats.evictions) ||
 		 put_u64(skb, DISTMIND_A_GPU_HANGS, stats.hangs) ||
 		 nla_put(skb, DISTMIND_A_GPU_PREEMPT_LATENCY, sizeof(stats.latency),
 			 stats.latency));
@@ -106,10 +115,13 @@ static bool fill_vgpu(struct sk_buff *skb, void *object)
 	struct distmind_vgpu *vgpu = object;
 	const struct distmind_vgpu_stats *stats = &vgpu->stats;
 	struct distmind_vgpu_settings settings;
+	u64 used, busy = 0;
 	u32 clients, buffers;
-	u64 used;
 
 	mutex_lock(&vgpu->lock);
+	if (vgpu->tenant)
+		busy = distmind_sched_running_ns(&vgpu->gpu->sched, vgpu->tenant);
+	busy += atomic64_read(&stats->busy_ns);
 	settings = vgpu->settings;
 	used = vgpu->used;
 	clients = vgpu->client_count;
@@ -141,10 +153,12 @@ static bool fill_vgpu(struct sk_buff *skb, void *object)
 		 nla_put_u32(skb, DISTMIND_A_VGPU_CAPPED, settings.capped) ||
 		 put_u64(skb, DISTMIND_A_VGPU_JOBS, atomic64_read(&stats->jobs)) ||
 		 put_u64(skb, DISTMIND_A_VGPU_FAILED_JOBS, atomic64_read(&stats->failed)) ||
-		 put_u64(skb, DISTMIND_A_VGPU_BUSY, atomic64_read(&stats->busy_ns)) ||
+		 put_u64(skb, DISTMIND_A_VGPU_BUSY, busy) ||
 		 put_u64(skb, DISTMIND_A_VGPU_WAIT, atomic64_read(&stats->wait_ns)) ||
 		 put_u64(skb, DISTMIND_A_VGPU_PREEMPTIONS, atomic64_read(&stats->preemptions)) ||
-		 put_u64(skb, DISTMIND_A_VGPU_MISSES, atomic64_read(&stats->misses)));
+		 put_u64(skb, DISTMIND_A_VGPU_MISSES, atomic64_read(&stats->misses)) ||
+		 nla_put_u32(skb, DISTMIND_A_VGPU_QUEUED, atomic64_read(&stats->queued)) ||
+		 nla_put_u32(skb, DISTMIND_A_VGPU_RUNNING, atomic64_read(&stats->running)));
 }
 
 static bool fill_buffer(struct sk_buff *skb, void *object)
@@ -223,6 +237,33 @@ static void notify(unsigned int group, u8 cmd, bool (*fill)(struct sk_buff *skb,
 		genlmsg_multicast(&family, msg, 0, group, GFP_KERNEL);
 	else
 		genl_set_err(&family, &init_net, 0, group, ENOBUFS);
+}
+
+/* Under a scheduler's lock: it must not sleep, and mostly nobody listens. */
+void distmind_netlink_notify_preempt(const struct distmind_preempt *preempt, u64 latency_ns)
+{
+	struct sk_buff *msg;
+	void *header;
+
+	if (genl_has_listeners(&family, &init_net, DISTMIND_NLGRP_PREEMPT) <= 0)
+		return;
+	msg = genlmsg_new(NLMSG_DEFAULT_SIZE, GFP_ATOMIC);
+	header = msg ? genlmsg_put(msg, 0, 0, &family, 0, DISTMIND_CMD_PREEMPT_NTF) : NULL;
+	if (!header || nla_put_u32(msg, DISTMIND_A_PREEMPT_RUNG, preempt->rung) ||
+	    nla_put_u32(msg, DISTMIND_A_PREEMPT_GPU, preempt->gpu) ||
+	    nla_put_u32(msg, DISTMIND_A_PREEMPT_LANE, preempt->lane) ||
+	    nla_put_u32(msg, DISTMIND_A_PREEMPT_VGPU, preempt->vgpu) ||
+	    put_u64(msg, DISTMIND_A_PREEMPT_JOB, preempt->job) ||
+	    (preempt->rung == DISTMIND_PREEMPT_RUNG_YIELDED &&
+	     put_u64(msg, DISTMIND_A_PREEMPT_LATENCY, latency_ns)) ||
+	    (preempt->rung == DISTMIND_PREEMPT_RUNG_HOOK &&
+	     nla_put_s32(msg, DISTMIND_A_PREEMPT_RESULT, preempt->result))) {
+		nlmsg_free(msg);
+		genl_set_err(&family, &init_net, 0, DISTMIND_NLGRP_PREEMPT, ENOBUFS);
+		return;
+	}
+	genlmsg_end(msg, header);
+	genlmsg_multicast(&family, msg, 0, DISTMIND_NLGRP_PREEMPT, GFP_ATOMIC);
 }
 
 bool distmind_netlink_has_daemon(void)
@@ -489,42 +530,57 @@ int distmind_nl_request_get_dumpit(struct sk_buff *skb, struct netlink_callback 
 	return dump(skb, cb, &request_kind);
 }
 
+/* A limit of a gpu in nanoseconds, if it is there; up to an hour. */
+static int get_limit(struct genl_info *info, int type, u64 least, const char *problem, u64 *limit)
+{
+	struct nlattr *attr = info->attrs[type];
+
+	if (!attr)
+		return 0;
+	*limit = nla_get_u64(attr);
+	if (*limit >= least && *limit <= 3600ULL * NSEC_PER_SEC)
+		return 0;
+	NL_SET_BAD_ATTR(info->extack, attr);
+	if (info->extack)
+		info->extack->_msg = problem;
+	return -ERANGE;
+}
+
 int distmind_nl_gpu_set_doit(struct sk_buff *skb, struct genl_info *info)
 {
 	struct nlattr **attrs = info->attrs;
-	const struct policy *policy = NULL;
-	u64 hang_ns = 0;
+	struct distmind_gpu_change change = { };
 	u32 id, drain;
 	int err;
 
 	err = get_id(info, &id);
+	if (!err)
+		err = get_limit(info, DISTMIND_A_GPU_GRACE, NSEC_PER_USEC,
+				"grace must be 1 us to 1 hour", &change.grace_ns);
+	if (!err)
+		err = get_limit(info, DISTMIND_A_GPU_HANG, NSEC_PER_MSEC,
+				"hang must be 1 ms to 1 hour", &change.hang_ns);
 	if (err)
 		return err;
-	if (attrs[DISTMIND_A_GPU_DRAIN])
+	if (attrs[DISTMIND_A_GPU_DRAIN]) {
 		drain = nla_get_u32(attrs[DISTMIND_A_GPU_DRAIN]);
-	if (attrs[DISTMIND_A_GPU_HANG]) {
-		hang_ns = nla_get_u64(attrs[DISTMIND_A_GPU_HANG]);
-		if (hang_ns < NSEC_PER_MSEC || hang_ns > 3600ULL * NSEC_PER_SEC) {
-			NL_SET_ERR_MSG_ATTR(info->extack, attrs[DISTMIND_A_GPU_HANG],
-					    "hang must be 1 ms to 1 hour");
-			return -ERANGE;
-		}
+		change.drain = &drain;
 	}
 	if (attrs[DISTMIND_A_GPU_POLICY]) {
-		policy = policy_find(nla_data(attrs[DISTMIND_A_GPU_POLICY]));
-		if (!policy) {
+		change.policy = policy_find(nla_data(attrs[DISTMIND_A_GPU_POLICY]));
+		if (!change.policy) {
 			NL_SET_ERR_MSG_ATTR(info->extack, attrs[DISTMIND_A_GPU_POLICY],
 					    "no such policy: there are fifo, fair, slo and srpt");
 			return -EINVAL;
 		}
 	}
-	if (!attrs[DISTMIND_A_GPU_DRAIN] && !policy && !hang_ns) {
-		NL_SET_ERR_MSG(info->extack, "nothing to set: drain, policy and hang are missing");
+	if (!change.drain && !change.policy && !change.grace_ns && !change.hang_ns) {
+		NL_SET_ERR_MSG(info->extack,
+			       "nothing to set: drain, policy, grace and hang are missing");
 		return -EINVAL;
 	}
 	NL_SET_BAD_ATTR(info->extack, attrs[DISTMIND_A_GPU_ID]);
-	return distmind_gpu_set(id, attrs[DISTMIND_A_GPU_DRAIN] ? &drain : NULL, policy, hang_ns,
-				info->extack);
+	return distmind_gpu_set(id, &change, info->extack);
 }
 
 int distmind_nl_gpu_del_doit(struct sk_buff *skb, struct genl_info *info)

@@ -5,12 +5,14 @@
 #include <linux/types.h>
 
 struct distmind_gpu;
+struct distmind_preempt;
 struct distmind_request;
 struct distmind_vgpu;
 
 void distmind_netlink_notify_gpu(u8 cmd, struct distmind_gpu *gpu);
 void distmind_netlink_notify_vgpu(u8 cmd, struct distmind_vgpu *vgpu);
 void distmind_netlink_notify_request(u8 cmd, struct distmind_request *request);
+void distmind_netlink_notify_preempt(const struct distmind_preempt *preempt, u64 latency_ns);
 bool distmind_netlink_has_daemon(void);
 
 int distmind_netlink_init(void);

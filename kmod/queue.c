@@ -17,14 +17,21 @@
  * (queue->running), or ends.
  */
 #include <linux/atomic.h>
+#include <linux/eventfd.h>
 #include <linux/ktime.h>
+#include <linux/mm.h>
+#include <linux/pid.h>
 #include <linux/slab.h>
 
 #include "buffer.h"
+#include "compat.h"
 #include "gpu.h"
+#include "grant.h"
+#include "ladder.h"
 #include "ledger.h"
 #include "queue.h"
 #include "sched.h"
+#include "trace.h"
 #include "vgpu.h"
 
 /* Not an errno: the job goes with its queue. */
@@ -131,6 +138,7 @@ void distmind_job_free(struct distmind_job *job)
 		distmind_timeline_put(job->signal);
 	if (job->queue)
 		distmind_queue_put(job->queue);
+	put_pid(job->pid);
 	kfree(job);
 	distmind_ledger_destroyed(DISTMIND_OBJECT_JOB);
 }
@@ -152,6 +160,9 @@ void distmind_job_end_all(struct list_head *ended)
 		int error = job->error == JOB_DROPPED ? job->queue->error : job->error;
 
 		list_del(&job->link);
+		atomic64_dec(&job->queue->tenant->vgpu->stats.queued);
+		if (job->suspended)
+			distmind_ladder_resume(job);
 		if (job->signal)
 			distmind_timeline_signal(job->signal, job->signal_value, error, ended);
 		distmind_job_free(job);
@@ -223,6 +234,10 @@ static void queue_release(struct kref *ref)
 	list_del(&queue->in_tenant);
 	spin_unlock(&sched->lock);
 	distmind_tenant_put(queue->tenant);
+	if (queue->page)
+		put_page(virt_to_page(queue->page));
+	if (queue->eventfd)
+		eventfd_ctx_put(queue->eventfd);
 	kfree(queue);
 	distmind_ledger_destroyed(DISTMIND_OBJECT_QUEUE);
 }
@@ -267,12 +282,14 @@ void distmind_queue_drop_jobs(struct distmind_queue *queue, int error, struct li
 	}
 }
 
+/* Its handle is gone: a lane that it had been lent is given back by that. */
 void distmind_queue_end(struct distmind_queue *queue, int error)
 {
 	struct distmind_sched *sched = &queue->tenant->gpu->sched;
 	LIST_HEAD(ended);
 
 	spin_lock(&sched->lock);
+	distmind_grant_revoke(sched, queue, error, &ended);
 	distmind_queue_drop_jobs(queue, error, &ended);
 	distmind_sched_dispatch(sched, ktime_get_ns());
 	spin_unlock(&sched->lock);
@@ -315,8 +332,52 @@ void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_h
 				policy_estimate_get(tenant, job->operation,
 						    max_t(u32, job->blocks - job->cookie, 1));
 			policy_enqueue(&sched->policy[queue->kind], &queue->entity, now);
+			trace_distmind_job_ready(job);
 		}
 	}
+}
+
+/* From now on its owner is told; @fd names whom, or is -1. */
+int distmind_queue_watch(struct distmind_queue *queue, int fd)
+{
+	struct distmind_sched *sched = &queue->tenant->gpu->sched;
+	struct eventfd_ctx *eventfd = NULL;
+	struct distmind_queue_page *page;
+
+	if (fd != -1) {
+		eventfd = eventfd_ctx_fdget(fd);
+		if (IS_ERR(eventfd))
+			return PTR_ERR(eventfd);
+	}
+	page = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+	if (!page) {
+		if (eventfd)
+			eventfd_ctx_put(eventfd);
+		return -ENOMEM;
+	}
+	spin_lock(&sched->lock);
+	swap(queue->eventfd, eventfd);
+	if (!queue->page)
+		swap(queue->page, page);
+	spin_unlock(&sched->lock);
+	if (page)
+		put_page(virt_to_page(page));
+	if (eventfd)
+		eventfd_ctx_put(eventfd);
+	return 0;
+}
+
+/* The page, read-only; it stays when the queue goes. */
+int distmind_queue_mmap(struct distmind_queue *queue, struct vm_area_struct *vma)
+{
+	if (!queue->page)
+		return -EBADFD;
+	if (!(vma->vm_flags & VM_MAYSHARE) || vma_pages(vma) != 1)
+		return -EINVAL;
+	if (vma->vm_flags & VM_WRITE)
+		return -EACCES;
+	vm_flags_mod(vma, VM_DONTEXPAND | VM_DONTDUMP, VM_MAYWRITE);
+	return vm_insert_page(vma, vma->vm_start, virt_to_page(queue->page));
 }
 
 /* All or none; on success the queue has taken them. */
@@ -338,6 +399,7 @@ int distmind_queue_submit(struct distmind_queue *queue, struct list_head *jobs, 
 	if (!err && count > queue->depth - queue->count)
 		err = -EAGAIN;
 	if (!err) {
+		atomic64_add(count, &queue->tenant->vgpu->stats.queued);
 		queue->count += count;
 		list_splice_tail_init(jobs, &queue->jobs);
 		distmind_queue_advance(queue, now, &ended);

@@ -11,6 +11,9 @@
 
 struct distmind_buffer;
 struct distmind_gpu;
+struct eventfd_ctx;
+struct pid;
+struct vm_area_struct;
 struct distmind_queue;
 struct distmind_vgpu;
 
@@ -57,6 +60,9 @@ struct distmind_job_wait {
  * @since_ns: since when it is ready and not on a lane
  * @ran_ns: for how long it has run so far
  * @error: with what it ended; JOB_DROPPED: with what its queue ended
+ * @suspended: a grant whose work the vendor's hook has stopped; whoever lets it
+ *	go on or ends it must have the hook resume it
+ * @pid: of a grant, the process that submitted it; held
  * @signal: what it signals, or NULL; held
  * @signal_value: to which value
  * @wait_count: length of @waits
@@ -78,6 +84,8 @@ struct distmind_job {
 	u64 since_ns;
 	u64 ran_ns;
 	int error;
+	bool suspended;
+	struct pid *pid;
 	struct distmind_timeline *signal;
 	u64 signal_value;
 	u32 wait_count;
@@ -102,6 +110,10 @@ struct distmind_job {
  * @running: the first job is on a lane
  * @in_tenant: in the tenant's list
  * @error: 0, or why it has ended
+ * @page: what its owner sees, or NULL: nobody watches
+ * @eventfd: whom to tell, or NULL
+ * @grant: number of the grant that has a lane, or that is suspended; 0 for none
+ * @grants: the last such number
  */
 struct distmind_queue {
 	struct kref ref;
@@ -116,6 +128,10 @@ struct distmind_queue {
 	bool running;
 	struct list_head in_tenant;
 	int error;
+	struct distmind_queue_page *page;
+	struct eventfd_ctx *eventfd;
+	u64 grant;
+	u64 grants;
 };
 
 struct distmind_tenant *distmind_tenant_create(struct distmind_gpu *gpu,
@@ -129,6 +145,8 @@ void distmind_queue_get(struct distmind_queue *queue);
 void distmind_queue_put(struct distmind_queue *queue);
 int distmind_queue_submit(struct distmind_queue *queue, struct list_head *jobs, u32 count);
 void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_head *ended);
+int distmind_queue_watch(struct distmind_queue *queue, int eventfd);
+int distmind_queue_mmap(struct distmind_queue *queue, struct vm_area_struct *vma);
 void distmind_queue_drop_jobs(struct distmind_queue *queue, int error, struct list_head *ended);
 
 struct distmind_job *distmind_job_alloc(u32 args, u32 waits);

@@ -10,10 +10,9 @@
  * does not go back from one holder to the next: times are subtracted here.
  *
  * A lane is given a job when a thread of the engine waits on it, and belongs to
- * that job until the engine hands it back. One that was asked to yield and does
- * not within the hang limit loses its job: the job fails, the lane is reset and
- * gets no other until the engine answers; when it does not within the limit
- * either, the gpu is declared lost.
+ * that job until the engine hands it back, see lane.c; by a grant it is lent to the
+ * process that submitted it, and the engine's thread waits on, see grant.c. What
+ * becomes of a job that does not yield when asked is in ladder.c.
  *
  * The scheduler is part of its gpu, whose release waits for the work item, so
  * that one must not wait for what the release is called under.
@@ -22,8 +21,10 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
-#include "compat.h"
 #include "gpu.h"
+#include "grant.h"
+#include "ladder.h"
+#include "lane.h"
 #include "queue.h"
 #include "sched.h"
 #include "vgpu.h"
@@ -40,14 +41,8 @@ static void arm_timer(struct distmind_sched *sched, u64 now)
 
 	for (i = 0; i < DISTMIND_LANE__COUNT; i++)
 		due = earlier(due, policy_next_event(&sched->policy[i], now));
-	for (i = 0; i < sched->lane_count; i++) {
-		const struct distmind_lane *lane = &sched->lanes[i];
-
-		if (lane->job && lane->asked_ns)
-			due = earlier(due, lane->asked_ns + sched->hang_ns);
-		if (lane->failed)
-			due = earlier(due, lane->failed_ns + sched->hang_ns);
-	}
+	for (i = 0; i < sched->lane_count; i++)
+		due = earlier(due, distmind_ladder_due(sched, &sched->lanes[i]));
 	if (due)
 		hrtimer_start(&sched->timer, ns_to_ktime(max(due, now)), HRTIMER_MODE_ABS);
 }
@@ -62,11 +57,13 @@ static enum hrtimer_restart timer_due(struct hrtimer *timer)
 
 static void work_due(struct work_struct *work);
 
-int distmind_sched_init(struct distmind_sched *sched, u32 compute, u32 copy)
+int distmind_sched_init(struct distmind_sched *sched, u32 compute, u32 copy, u32 capabilities)
 {
 	u32 i;
 
 	spin_lock_init(&sched->lock);
+	sched->capabilities = capabilities;
+	sched->grace_ns = DISTMIND_GRACE_NS;
 	sched->hang_ns = DISTMIND_HANG_NS;
 	INIT_LIST_HEAD(&sched->tenants);
 	INIT_WORK(&sched->work, work_due);
@@ -156,21 +153,6 @@ void distmind_sched_change(struct distmind_sched *sched, struct distmind_tenant 
 	spin_unlock(&sched->lock);
 }
 
-static struct distmind_vgpu_stats *stats_of(const struct distmind_job *job)
-{
-	return &job->queue->tenant->vgpu->stats;
-}
-
-static void ask_lane(struct distmind_sched *sched, struct distmind_lane *lane, u64 now)
-{
-	if (lane->asked_ns)
-		return;
-	lane->asked_ns = now;
-	sched->stats.preemptions++;
-	atomic64_inc(&stats_of(lane->job)->preemptions);
-	WRITE_ONCE(lane->page->yield, 1);
-}
-
 /* Have the job that is on some lane yield. */
 void distmind_sched_ask(struct distmind_sched *sched, struct distmind_job *job)
 {
@@ -179,17 +161,23 @@ void distmind_sched_ask(struct distmind_sched *sched, struct distmind_job *job)
 	lockdep_assert_held(&sched->lock);
 	for (i = 0; i < sched->lane_count; i++) {
 		if (sched->lanes[i].job == job)
-			ask_lane(sched, &sched->lanes[i], ktime_get_ns());
+			distmind_lane_ask(sched, &sched->lanes[i], ktime_get_ns());
 	}
 }
 
-static void start(struct distmind_lane *lane, struct policy_entity *entity)
+static void start(struct distmind_sched *sched, struct distmind_lane *lane,
+		  struct policy_entity *entity, u64 now)
 {
 	struct distmind_queue *queue = container_of(entity, struct distmind_queue, entity);
 
 	lane->job = list_first_entry(&queue->jobs, struct distmind_job, link);
 	lane->delivered = false;
 	queue->running = true;
+	if (lane->job->type == DISTMIND_JOB_GRANT) {
+		distmind_grant_lend(sched, lane, now);
+		return;
+	}
+	WRITE_ONCE(lane->offered, true);
 	wake_up_interruptible(&lane->wait);
 }
 
@@ -202,7 +190,7 @@ static void ask_victims(struct distmind_sched *sched, u32 kind, u64 now)
 	for (i = 0; i < sched->lane_count; i++) {
 		struct distmind_lane *lane = &sched->lanes[i];
 
-		if (lane->kind == kind && lane->job) {
+		if (lane->kind == kind && lane->job && distmind_lane_can_yield(sched, lane)) {
 			of[count] = lane;
 			running[count++] = &lane->job->queue->entity;
 		}
@@ -210,7 +198,7 @@ static void ask_victims(struct distmind_sched *sched, u32 kind, u64 now)
 	while (count && (victim = policy_victim(&sched->policy[kind], running, count, now))) {
 		for (i = 0; i < count; i++) {
 			if (running[i] == victim)
-				ask_lane(sched, of[i], now);
+				distmind_lane_ask(sched, of[i], now);
 		}
 	}
 }
@@ -231,108 +219,11 @@ void distmind_sched_dispatch(struct distmind_sched *sched, u64 now)
 			continue;
 		entity = policy_pick(&sched->policy[lane->kind], now);
 		if (entity)
-			start(lane, entity);
+			start(sched, lane, entity, now);
 	}
 	for (kind = 0; kind < DISTMIND_LANE__COUNT; kind++)
 		ask_victims(sched, kind, now);
 	arm_timer(sched, now);
-}
-
-static void count_latency(struct distmind_sched *sched, u64 ns)
-{
-	int bucket = fls64(div_u64(ns, NSEC_PER_USEC));
-
-	sched->stats.latency[min(bucket, DISTMIND_LATENCY_BUCKETS - 1)]++;
-}
-
-/*
- * Take the job off its lane; it stays the first of its queue. The lane's time
- * is charged by the kernel's clock. What the engine says, @reported, can only
- * be less: then the rest was its own, and is not what the job will take again.
- */
-static struct distmind_job *stop(struct distmind_sched *sched, struct distmind_lane *lane,
-				 u64 reported, u64 now)
-{
-	struct distmind_job *job = lane->job;
-	struct distmind_queue *queue = job->queue;
-	u64 ran = lane->delivered ? now - lane->started_ns : 0;
-
-	policy_done(&sched->policy[lane->kind], &queue->entity, ran, now);
-	job->ran_ns += reported ? min(reported, ran) : ran;
-	sched->stats.busy_ns[lane->kind] += ran;
-	atomic64_add(ran, &stats_of(job)->busy_ns);
-	if (lane->asked_ns)
-		count_latency(sched, now - lane->asked_ns);
-	queue->running = false;
-	lane->job = NULL;
-	lane->asked_ns = 0;
-	WRITE_ONCE(lane->page->yield, 0);
-	return job;
-}
-
-static void count_end(struct distmind_sched *sched, const struct distmind_job *job, int error,
-		      u64 now)
-{
-	struct distmind_vgpu_stats *stats = stats_of(job);
-	u64 objective_ns = job->queue->entity.tenant->settings.objective_ns;
-
-	sched->stats.jobs++;
-	sched->stats.failed += error < 0;
-	atomic64_inc(&stats->jobs);
-	if (error < 0)
-		atomic64_inc(&stats->failed);
-	if (objective_ns && now - job->ready_ns > objective_ns)
-		atomic64_inc(&stats->misses);
-}
-
-/* A lane that was reset is not there until its engine answers. */
-static void count_lanes(struct distmind_sched *sched, u32 kind, u64 now)
-{
-	u32 i, usable = 0;
-
-	for (i = 0; i < sched->lane_count; i++)
-		usable += sched->lanes[i].kind == kind && !sched->lanes[i].failed;
-	policy_set_lanes(&sched->policy[kind], usable, now);
-}
-
-/* The job is no longer the engine's: let it stop whatever it still does for it. */
-static void reset(struct distmind_lane *lane)
-{
-	WRITE_ONCE(lane->page->yield, 1);
-	WRITE_ONCE(lane->page->reset, 1);
-}
-
-/* The engine has ignored the request to yield for too long. */
-static void fail_hanging(struct distmind_sched *sched, struct distmind_lane *lane, u64 now,
-			 struct list_head *ended)
-{
-	struct distmind_job *job = stop(sched, lane, 0, now);
-
-	sched->stats.hangs++;
-	count_end(sched, job, -ETIME, now);
-	lane->failed = job->id;
-	lane->failed_ns = now;
-	count_lanes(sched, lane->kind, now);
-	reset(lane);
-	distmind_job_end(job, -ETIME, ended);
-	distmind_queue_advance(job->queue, now, ended);
-}
-
-/* Returns false if a lane was reset and its engine has not answered in time. */
-static bool check_hangs(struct distmind_sched *sched, u64 now, struct list_head *ended)
-{
-	bool answers = true;
-	u32 i;
-
-	for (i = 0; i < sched->lane_count; i++) {
-		struct distmind_lane *lane = &sched->lanes[i];
-
-		if (lane->job && lane->asked_ns && now - lane->asked_ns >= sched->hang_ns)
-			fail_hanging(sched, lane, now, ended);
-		else if (lane->failed && now - lane->failed_ns >= sched->hang_ns)
-			answers = false;
-	}
-	return answers;
 }
 
 static void work_due(struct work_struct *work)
@@ -345,8 +236,11 @@ static void work_due(struct work_struct *work)
 
 	spin_lock(&sched->lock);
 	now = ktime_get_ns();
-	answers = sched->error || check_hangs(sched, now, &ended);
-	distmind_sched_dispatch(sched, now);
+	answers = sched->error || distmind_ladder_check(sched, now, &ended);
+	spin_unlock(&sched->lock);
+	distmind_ladder_call_hooks(sched, &ended);
+	spin_lock(&sched->lock);
+	distmind_sched_dispatch(sched, ktime_get_ns());
 	spin_unlock(&sched->lock);
 	distmind_job_end_all(&ended);
 	/* If somebody has the pool's lock, later: the timer is due already. */
@@ -362,21 +256,21 @@ static int take_back(struct distmind_sched *sched, struct distmind_lane *lane,
 	struct distmind_job *job;
 	int error = arg->status;
 
-	if (lane->failed && lane->failed == arg->done) {
+	if (lane->failed && lane->failed == arg->done && !lane->lent) {
 		lane->failed = 0;
-		count_lanes(sched, lane->kind, now);
+		distmind_lane_count_usable(sched, lane->kind, now);
 		WRITE_ONCE(lane->page->reset, 0);
 		WRITE_ONCE(lane->page->yield, 0);
 		return 0;
 	}
-	if (!lane->job || !lane->delivered || lane->job->id != arg->done)
+	if (!lane->job || !lane->delivered || lane->lent || lane->job->id != arg->done)
 		return -EPROTO;
-	job = stop(sched, lane, arg->ran_ns, now);
-	queue = job->queue;
-	if (error == DISTMIND_DONE_YIELDED && arg->cookie > job->blocks)
+	if (error == DISTMIND_DONE_YIELDED && arg->cookie > lane->job->blocks)
 		error = -EPROTO;
+	job = distmind_lane_stop(sched, lane, error, arg->ran_ns, now);
+	queue = job->queue;
 	if (error != DISTMIND_DONE_YIELDED)
-		count_end(sched, job, error, now);
+		distmind_lane_count_end(sched, job, error, now);
 	if (!error)
 		policy_estimate_update(queue->entity.tenant, job->operation,
 				       max_t(u32, job->blocks, 1), job->ran_ns);
@@ -390,7 +284,8 @@ static int take_back(struct distmind_sched *sched, struct distmind_lane *lane,
 	return 0;
 }
 
-static void deliver(struct distmind_lane *lane, struct distmind_engine_job *out)
+static void deliver(struct distmind_sched *sched, struct distmind_lane *lane,
+		    struct distmind_engine_job *out)
 {
 	struct distmind_job *job = lane->job;
 
@@ -402,10 +297,8 @@ static void deliver(struct distmind_lane *lane, struct distmind_engine_job *out)
 	out->blocks = job->blocks;
 	out->args = job->arg_count;
 	memcpy(out->arg, job->args, job->arg_count * sizeof(*job->args));
-	lane->delivered = true;
-	lane->started_ns = ktime_get_ns();
-	atomic64_add(lane->started_ns - job->since_ns, &stats_of(job)->wait_ns);
 	lane->page->job = job->id;
+	distmind_lane_begin(sched, lane, ktime_get_ns());
 }
 
 /* Up to now: with what is on the lanes. */
@@ -426,15 +319,35 @@ void distmind_sched_get_stats(struct distmind_sched *sched, struct distmind_sche
 	spin_unlock(&sched->lock);
 }
 
-/* Another policy, or another hang limit; what is NULL or 0 stays. */
+/* What the jobs of a tenant have used of the lanes that they are on now. */
+u64 distmind_sched_running_ns(struct distmind_sched *sched, const struct distmind_tenant *tenant)
+{
+	u64 now, sum = 0;
+	u32 i;
+
+	spin_lock(&sched->lock);
+	now = ktime_get_ns();
+	for (i = 0; i < sched->lane_count; i++) {
+		const struct distmind_lane *lane = &sched->lanes[i];
+
+		if (lane->job && lane->delivered && lane->job->queue->tenant == tenant)
+			sum += now - lane->started_ns;
+	}
+	spin_unlock(&sched->lock);
+	return sum;
+}
+
+/* Another policy, or other limits; what is NULL or 0 stays. */
 void distmind_sched_configure(struct distmind_sched *sched, const struct policy *policy,
-			      u64 hang_ns)
+			      u64 grace_ns, u64 hang_ns)
 {
 	int kind;
 	u64 now;
 
 	spin_lock(&sched->lock);
 	now = ktime_get_ns();
+	if (grace_ns)
+		sched->grace_ns = grace_ns;
 	if (hang_ns)
 		sched->hang_ns = hang_ns;
 	for (kind = 0; policy && kind < DISTMIND_LANE__COUNT; kind++)
@@ -465,7 +378,7 @@ int distmind_sched_exchange(struct distmind_sched *sched, struct distmind_engine
 		err = -EBUSY;
 	else
 		err = arg->done ? take_back(sched, lane, arg, now, &ended) : 0;
-	if (!err && lane->job && lane->delivered)
+	if (!err && lane->offered && lane->delivered)
 		err = -EPROTO;
 	if (!err)
 		lane->fetching = true;
@@ -476,13 +389,13 @@ int distmind_sched_exchange(struct distmind_sched *sched, struct distmind_engine
 		return err;
 
 	if (arg->timeout_ms)
-		left = wait_event_interruptible_timeout(lane->wait, READ_ONCE(lane->job) ||
+		left = wait_event_interruptible_timeout(lane->wait, READ_ONCE(lane->offered) ||
 							READ_ONCE(sched->error),
 							msecs_to_jiffies(arg->timeout_ms));
 	spin_lock(&sched->lock);
 	lane->fetching = false;
-	if (lane->job)
-		deliver(lane, &arg->job);
+	if (lane->offered)
+		deliver(sched, lane, &arg->job);
 	else if (sched->error)
 		err = -ENODEV;
 	else
@@ -508,9 +421,13 @@ void distmind_sched_end(struct distmind_sched *sched, int error)
 		struct distmind_lane *lane = &sched->lanes[i];
 
 		if (lane->job) {
-			distmind_job_end(stop(sched, lane, 0, now), error, &ended);
-			reset(lane);
+			distmind_job_end(distmind_lane_stop(sched, lane, error, 0, now), error,
+					 &ended);
+			if (!lane->lent)
+				distmind_lane_reset(lane);
 		}
+		if (lane->lent)
+			distmind_grant_forsake(sched, lane, now);
 		wake_up_interruptible(&lane->wait);
 	}
 	list_for_each_entry(tenant, &sched->tenants, in_sched) {
@@ -521,36 +438,4 @@ void distmind_sched_end(struct distmind_sched *sched, int error)
 	}
 	spin_unlock(&sched->lock);
 	distmind_job_end_all(&ended);
-}
-
-static vm_fault_t lane_fault(struct vm_fault *vmf)
-{
-	struct distmind_sched *sched = vmf->vma->vm_private_data;
-	unsigned long lane = vmf->pgoff - (DISTMIND_LANE_MAP_OFFSET >> PAGE_SHIFT);
-
-	if (lane >= sched->lane_count)
-		return VM_FAULT_SIGBUS;
-	vmf->page = virt_to_page(sched->lanes[lane].page);
-	get_page(vmf->page);
-	return 0;
-}
-
-static const struct vm_operations_struct lane_vm_ops = {
-	.fault = lane_fault,
-};
-
-/* The control pages, read-only. The mapping's file holds the gpu. */
-int distmind_sched_mmap(struct distmind_sched *sched, struct vm_area_struct *vma)
-{
-	unsigned long first = vma->vm_pgoff - (DISTMIND_LANE_MAP_OFFSET >> PAGE_SHIFT);
-
-	if (!(vma->vm_flags & VM_MAYSHARE) || first > sched->lane_count ||
-	    vma_pages(vma) > sched->lane_count - first)
-		return -EINVAL;
-	if (vma->vm_flags & VM_WRITE)
-		return -EACCES;
-	vm_flags_mod(vma, VM_DONTEXPAND | VM_DONTDUMP, VM_MAYWRITE);
-	vma->vm_private_data = sched;
-	vma->vm_ops = &lane_vm_ops;
-	return 0;
 }

@@ -5,43 +5,15 @@
 #include <linux/hrtimer.h>
 #include <linux/list.h>
 #include <linux/spinlock.h>
-#include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <uapi/linux/distmind.h>
 
+#include "lane.h"
 #include "policy/policy.h"
 
 struct distmind_job;
 struct distmind_tenant;
 struct distmind_vgpu_settings;
-struct vm_area_struct;
-
-/**
- * struct distmind_lane - a slot on which a gpu runs one job at a time
- * @kind: enum distmind_lane_kind
- * @page: what its engine sees: the request to yield
- * @job: what is on it, or NULL
- * @fetching: a thread of the engine waits for a job
- * @delivered: the engine has been given @job
- * @failed: number of a job that was taken away from the engine, which has not
- *	answered yet; 0 for none
- * @started_ns: when the engine was given @job
- * @asked_ns: when the engine was asked to yield, 0 if it was not
- * @failed_ns: when @failed was taken away
- * @wait: where that thread sleeps
- */
-struct distmind_lane {
-	u32 kind;
-	struct distmind_lane_page *page;
-	struct distmind_job *job;
-	bool fetching;
-	bool delivered;
-	u64 failed;
-	u64 started_ns;
-	u64 asked_ns;
-	u64 failed_ns;
-	wait_queue_head_t wait;
-};
 
 #define DISTMIND_LATENCY_BUCKETS	24
 
@@ -51,6 +23,7 @@ struct distmind_lane {
  * @failed: of these, with an error
  * @busy_ns: lane time that was used, of each kind, by what has left its lane
  * @preemptions: how often a job was asked to yield
+ * @evictions: how often the vendor's hook took one off the device
  * @hangs: how often one did not within the limit
  * @latency: of preemptions, from being asked to having yielded: bucket i
  *	counts those below 2^i microseconds that are not in an earlier one
@@ -60,11 +33,14 @@ struct distmind_sched_stats {
 	u64 failed;
 	u64 busy_ns[DISTMIND_LANE__COUNT];
 	u64 preemptions;
+	u64 evictions;
 	u64 hangs;
 	u64 latency[DISTMIND_LATENCY_BUCKETS];
 };
 
-#define DISTMIND_HANG_NS	(10ULL * NSEC_PER_SEC)	/* until somebody sets it */
+/* Until somebody sets them. */
+#define DISTMIND_GRACE_NS	(100ULL * NSEC_PER_MSEC)
+#define DISTMIND_HANG_NS	(10ULL * NSEC_PER_SEC)
 
 /**
  * struct distmind_sched - who runs next on a gpu
@@ -76,6 +52,8 @@ struct distmind_sched_stats {
  * @lanes_of: how many of each kind
  * @lanes: first those that compute, then those that copy
  * @tenants: whose jobs these are
+ * @capabilities: DISTMIND_ENGINE_*; never changes
+ * @grace_ns: how long after it was asked to yield a job is left to itself
  * @hang_ns: how long after it was asked to yield a job may stay on its lane
  * @stats: what happened
  * @timer: wakes @work when something is due by itself
@@ -89,13 +67,15 @@ struct distmind_sched {
 	u32 lanes_of[DISTMIND_LANE__COUNT];
 	struct distmind_lane lanes[DISTMIND_LANES_MAX];
 	struct list_head tenants;
+	u32 capabilities;
+	u64 grace_ns;
 	u64 hang_ns;
 	struct distmind_sched_stats stats;
 	struct hrtimer timer;
 	struct work_struct work;
 };
 
-int distmind_sched_init(struct distmind_sched *sched, u32 compute, u32 copy);
+int distmind_sched_init(struct distmind_sched *sched, u32 compute, u32 copy, u32 capabilities);
 void distmind_sched_destroy(struct distmind_sched *sched);
 void distmind_sched_end(struct distmind_sched *sched, int error);
 
@@ -107,10 +87,10 @@ void distmind_sched_change(struct distmind_sched *sched, struct distmind_tenant 
 
 void distmind_sched_get_stats(struct distmind_sched *sched, struct distmind_sched_stats *stats);
 void distmind_sched_configure(struct distmind_sched *sched, const struct policy *policy,
-			      u64 hang_ns);
+			      u64 grace_ns, u64 hang_ns);
 void distmind_sched_dispatch(struct distmind_sched *sched, u64 now);
 void distmind_sched_ask(struct distmind_sched *sched, struct distmind_job *job);
+u64 distmind_sched_running_ns(struct distmind_sched *sched, const struct distmind_tenant *tenant);
 int distmind_sched_exchange(struct distmind_sched *sched, struct distmind_engine_exchange *arg);
-int distmind_sched_mmap(struct distmind_sched *sched, struct vm_area_struct *vma);
 
 #endif /* _DISTMIND_SCHED_H */

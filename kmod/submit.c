@@ -8,6 +8,8 @@
  */
 #include <linux/fs.h>
 #include <linux/math64.h>
+#include <linux/pid.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -16,6 +18,9 @@
 #include "queue.h"
 #include "submit.h"
 #include "vgpu.h"
+
+/* Under which the length of a vgpu's grants is learned. */
+#define GRANT_OPERATION U32_MAX
 
 /* A batch, in the kernel's memory. */
 struct batch {
@@ -78,7 +83,8 @@ static int check_job(const struct distmind_submit *submit, const struct batch *b
 		return -EINVAL;
 	if (desc->type == DISTMIND_JOB_LAUNCH ? !desc->blocks : desc->blocks || desc->operation)
 		return -EINVAL;
-	if (desc->type == DISTMIND_JOB_BARRIER && desc->args)
+	if ((desc->type == DISTMIND_JOB_BARRIER || desc->type == DISTMIND_JOB_GRANT) &&
+	    desc->args)
 		return -EINVAL;
 	if (!desc->signal && desc->signal_value)
 		return -EINVAL;
@@ -155,6 +161,10 @@ static int resolve_job(struct distmind_client *client, struct distmind_queue *qu
 	job->type = desc->type;
 	job->operation = desc->operation;
 	job->blocks = desc->blocks;
+	if (job->type == DISTMIND_JOB_GRANT) {
+		job->operation = GRANT_OPERATION;
+		job->pid = get_pid(task_tgid(current));
+	}
 	if (job->type == DISTMIND_JOB_COPY)
 		job->blocks = DIV_ROUND_UP_ULL(job->args[0].length, DISTMIND_COPY_BLOCK);
 	return 0;
@@ -163,11 +173,17 @@ static int resolve_job(struct distmind_client *client, struct distmind_queue *qu
 /* A lane of the queue's kind must be there to run it. */
 static int check_lane(const struct distmind_queue *queue, const struct distmind_job_desc *desc)
 {
+	const struct distmind_sched *sched = &queue->tenant->gpu->sched;
 	u32 kind = desc->type == DISTMIND_JOB_COPY ? DISTMIND_LANE_COPY : DISTMIND_LANE_COMPUTE;
 
 	if (desc->type == DISTMIND_JOB_BARRIER)
 		return 0;
-	if (kind != queue->kind || !queue->tenant->gpu->sched.lanes_of[kind])
+	if (desc->type == DISTMIND_JOB_GRANT) {
+		if (!queue->page)
+			return -EBADFD;
+		kind = sched->capabilities & DISTMIND_ENGINE_LENDS ? queue->kind : U32_MAX;
+	}
+	if (kind != queue->kind || !sched->lanes_of[kind])
 		return -EOPNOTSUPP;
 	return 0;
 }

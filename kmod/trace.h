@@ -9,6 +9,8 @@
 
 #include "buffer.h"
 #include "gpu.h"
+#include "preempt.h"
+#include "queue.h"
 #include "request.h"
 #include "vgpu.h"
 
@@ -97,6 +99,96 @@ DEFINE_EVENT(distmind_request, distmind_request_add,
 	     TP_PROTO(const struct distmind_request *request), TP_ARGS(request));
 DEFINE_EVENT(distmind_request, distmind_request_del,
 	     TP_PROTO(const struct distmind_request *request), TP_ARGS(request));
+
+TRACE_EVENT(distmind_job_ready,
+	    TP_PROTO(const struct distmind_job *job),
+	    TP_ARGS(job),
+	    TP_STRUCT__entry(__field(u32, gpu)
+			     __field(u32, vgpu)
+			     __field(u64, job)
+			     __field(u32, type)
+			     __field(u32, operation)
+			     __field(u32, blocks)
+			     __field(u64, cookie)),
+	    TP_fast_assign(__entry->gpu = job->queue->tenant->gpu->id;
+			   __entry->vgpu = job->queue->tenant->vgpu->id;
+			   __entry->job = job->id;
+			   __entry->type = job->type;
+			   __entry->operation = job->operation;
+			   __entry->blocks = job->blocks;
+			   __entry->cookie = job->cookie;),
+	    TP_printk("gpu=%u vgpu=%u job=%llu type=%u operation=%u blocks=%u cookie=%llu",
+		      __entry->gpu, __entry->vgpu, __entry->job, __entry->type,
+		      __entry->operation, __entry->blocks, __entry->cookie));
+
+TRACE_EVENT(distmind_job_start,
+	    TP_PROTO(const struct distmind_job *job, u32 lane, u64 wait_ns),
+	    TP_ARGS(job, lane, wait_ns),
+	    TP_STRUCT__entry(__field(u32, gpu)
+			     __field(u32, lane)
+			     __field(u32, vgpu)
+			     __field(u64, job)
+			     __field(u32, type)
+			     __field(u32, operation)
+			     __field(u64, cookie)
+			     __field(u64, wait_ns)),
+	    TP_fast_assign(__entry->gpu = job->queue->tenant->gpu->id;
+			   __entry->lane = lane;
+			   __entry->vgpu = job->queue->tenant->vgpu->id;
+			   __entry->job = job->id;
+			   __entry->type = job->type;
+			   __entry->operation = job->operation;
+			   __entry->cookie = job->cookie;
+			   __entry->wait_ns = wait_ns;),
+	    TP_printk("gpu=%u lane=%u vgpu=%u job=%llu type=%u operation=%u cookie=%llu wait_ns=%llu",
+		      __entry->gpu, __entry->lane, __entry->vgpu, __entry->job, __entry->type,
+		      __entry->operation, __entry->cookie, __entry->wait_ns));
+
+TRACE_EVENT(distmind_job_stop,
+	    TP_PROTO(const struct distmind_job *job, u32 lane, int status, u64 cookie, u64 ran_ns),
+	    TP_ARGS(job, lane, status, cookie, ran_ns),
+	    TP_STRUCT__entry(__field(u32, gpu)
+			     __field(u32, lane)
+			     __field(u32, vgpu)
+			     __field(u64, job)
+			     __field(int, status)
+			     __field(u64, cookie)
+			     __field(u64, ran_ns)),
+	    TP_fast_assign(__entry->gpu = job->queue->tenant->gpu->id;
+			   __entry->lane = lane;
+			   __entry->vgpu = job->queue->tenant->vgpu->id;
+			   __entry->job = job->id;
+			   __entry->status = status;
+			   __entry->cookie = cookie;
+			   __entry->ran_ns = ran_ns;),
+	    TP_printk("gpu=%u lane=%u vgpu=%u job=%llu status=%d cookie=%llu ran_ns=%llu",
+		      __entry->gpu, __entry->lane, __entry->vgpu, __entry->job, __entry->status,
+		      __entry->cookie, __entry->ran_ns));
+
+DECLARE_EVENT_CLASS(distmind_preempt,
+		    TP_PROTO(const struct distmind_preempt *preempt),
+		    TP_ARGS(preempt),
+		    TP_STRUCT__entry(__field(u32, gpu)
+				     __field(u32, lane)
+				     __field(u32, vgpu)
+				     __field(u64, job)
+				     __field(int, result)),
+		    TP_fast_assign(__entry->gpu = preempt->gpu;
+				   __entry->lane = preempt->lane;
+				   __entry->vgpu = preempt->vgpu;
+				   __entry->job = preempt->job;
+				   __entry->result = preempt->result;),
+		    TP_printk("gpu=%u lane=%u vgpu=%u job=%llu result=%d", __entry->gpu,
+			      __entry->lane, __entry->vgpu, __entry->job, __entry->result));
+
+DEFINE_EVENT(distmind_preempt, distmind_preempt_ask,
+	     TP_PROTO(const struct distmind_preempt *preempt), TP_ARGS(preempt));
+DEFINE_EVENT(distmind_preempt, distmind_preempt_hook,
+	     TP_PROTO(const struct distmind_preempt *preempt), TP_ARGS(preempt));
+DEFINE_EVENT(distmind_preempt, distmind_preempt_hang,
+	     TP_PROTO(const struct distmind_preempt *preempt), TP_ARGS(preempt));
+DEFINE_EVENT(distmind_preempt, distmind_preempt_kill,
+	     TP_PROTO(const struct distmind_preempt *preempt), TP_ARGS(preempt));
 
 #endif /* _DISTMIND_TRACE_H */
 

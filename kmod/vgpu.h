@@ -41,6 +41,8 @@ struct distmind_vgpu_settings {
  * @wait_ns: time that they were ready and not on a lane
  * @preemptions: how often one was asked to yield
  * @misses: how many took longer than the objective
+ * @queued: jobs that have not ended
+ * @running: of these, on a lane
  *
  * Changed under the lock of whichever gpu's scheduler it concerns.
  */
@@ -51,6 +53,8 @@ struct distmind_vgpu_stats {
 	atomic64_t wait_ns;
 	atomic64_t preemptions;
 	atomic64_t misses;
+	atomic64_t queued;
+	atomic64_t running;
 };
 
 /**

@@ -104,7 +104,7 @@ int main(int argc, char **argv)
 {
 	struct distmind_engine_register reg = {
 		.heap_size = HEAP, .numa_node = DISTMIND_NUMA_ANY, .compute_lanes = 1,
-		.copy_lanes = 1, .kind = "template",
+		.copy_lanes = 1, .kind = "template", .capabilities = DISTMIND_ENGINE_YIELDS,
 	};
 	pthread_t threads[LANES];
 

@@ -54,7 +54,20 @@ preemptions_are_counted() {
 	pool_has "gpus[0]['preemptions'] > 0"
 }
 
-plan 7
+# A program with work of its own, which requests interrupt; 0 + 1 + ... + 127.
+borrowing_makes_room() {
+	local borrow
+
+	distmindctl run --memory 1M --share 30 --class best-effort -- \
+		"$examples/borrow" 3000 >"$work/borrow" &
+	borrow=$!
+	until_true pool_has "any(v['running'] for v in vgpus)" || return
+	"$examples/serve" --seconds 1 --rate 10 || return
+	wait $borrow && cat "$work/borrow" &&
+		grep -Eq 'given back [1-9][0-9]* times meanwhile, sum 8128$' "$work/borrow"
+}
+
+plan 8
 printf '[compute]\ngflops = 0.02\n' >"$work/profile"
 distmind-engine-cpu --name cpu0 --memory 64M --profile "$work/profile" >"$work/engine" 2>&1 &
 start_daemon
@@ -66,4 +79,5 @@ check share.goes_on_under_fifo share_the_gpu fifo
 check share.goes_on_under_slo share_the_gpu slo
 check share.has_lower_latency_under_slo latency_is_lower_under_slo
 check share.counts_preemptions preemptions_are_counted
+check borrow.makes_room_for_requests borrowing_makes_room
 finish

@@ -101,6 +101,7 @@ FIXTURE_SETUP(execute)
 {
 	struct distmind_engine_register reg = {
 		.heap_size = 16 * MiB, .numa_node = DISTMIND_NUMA_ANY, .compute_lanes = 1,
+		.capabilities = DISTMIND_ENGINE__ALL,
 		.copy_lanes = 1, .name = "execute", .kind = "test",
 	};
 
@@ -592,6 +593,7 @@ TEST_F(execute, a_lost_gpu_ends_every_job_with_an_error_that_says_so)
 {
 	struct distmind_engine_register reg = {
 		.heap_size = MiB, .numa_node = DISTMIND_NUMA_ANY, .compute_lanes = 1,
+		.capabilities = DISTMIND_ENGINE__ALL,
 		.name = "doomed", .kind = "test",
 	};
 	struct distmind_engine_exchange fetch = { .lane = 0 };
@@ -661,6 +663,7 @@ TEST_F(execute, an_engine_that_does_not_answer_loses_its_gpu)
 {
 	struct distmind_engine_register reg = {
 		.heap_size = MiB, .numa_node = DISTMIND_NUMA_ANY, .compute_lanes = 1,
+		.capabilities = DISTMIND_ENGINE__ALL,
 		.name = "silent", .kind = "test",
 	};
 	struct distmind_engine_exchange fetch = { .lane = 0 };

@@ -16,7 +16,7 @@ endif
 UNIT_CFLAGS = $(US_CFLAGS) -O1 -fsanitize=address,undefined -fno-sanitize-recover=all \
 	-fno-omit-frame-pointer $(NL_CFLAGS) $(SMARTCOLS_CFLAGS) $(OPENBLAS_CFLAGS)
 UNIT_LIBS = $(NL_LIBS) $(SYSTEMD_LIBS) $(SMARTCOLS_LIBS) -linih \
-	$(shell $(PKG_CONFIG) --libs cmocka jansson)
+	$(shell $(PKG_CONFIG) --libs cmocka jansson) -lm
 
 # The policies outside the module: with the kernel's own trees.
 POLICY_SRC := $(wildcard kmod/policy/*.c)

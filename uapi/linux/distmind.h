@@ -5,7 +5,8 @@
  *   /dev/distmind/control   anyone   QUERY, ACQUIRE
  *   /dev/distmind/engine    root     QUERY, ENGINE_REGISTER, ENGINE_EXCHANGE, mmap
  *   /dev/distmind/vgpuN     owner    QUERY, VGPU_INFO, BUFFER_*, QUEUE_*, SUBMIT,
- *                                    TIMELINE_{CREATE,DESTROY,EXPORT,IMPORT}, mmap
+ *                                    GRANT_END, TIMELINE_{CREATE,DESTROY,EXPORT,IMPORT},
+ *                                    mmap
  *   an exported timeline    holder   TIMELINE_{WAIT,SIGNAL,WATCH,POLL}, mmap, poll
  *
  * The file descriptors that DISTMIND_IOC_ACQUIRE returns answer to the same
@@ -139,6 +140,11 @@ struct distmind_acquire {
 
 #define DISTMIND_NUMA_ANY		(-1)
 
+/* What an engine can do beyond running jobs. */
+#define DISTMIND_ENGINE_YIELDS		0x1U	/* looks at the request to yield */
+#define DISTMIND_ENGINE_LENDS		0x2U	/* lanes may be lent to processes by grants */
+#define DISTMIND_ENGINE__ALL		(DISTMIND_ENGINE_YIELDS | DISTMIND_ENGINE_LENDS)
+
 /**
  * struct distmind_engine_register - put a gpu into the pool
  * @heap_size: memory of the gpu in bytes, a multiple of the page size
@@ -151,6 +157,10 @@ struct distmind_acquire {
  * @name: unique among the gpus that are not lost, [A-Za-z0-9._-]; a lost gpu
  *	of the same name is replaced
  * @kind: what kind of GPU, same characters
+ * @capabilities: in, DISTMIND_ENGINE_*, whatever the engine knows of; out, those
+ *	that the module knows too, which are in force. Jobs of an engine that does
+ *	not yield run to their end.
+ * @pad: must be 0
  *
  * An open file serves one gpu. The gpu lives as long as the file: when it is
  * closed, by death or otherwise, the gpu is lost. After registration the whole
@@ -171,6 +181,8 @@ struct distmind_engine_register {
 	__u32 copy_lanes;
 	char name[DISTMIND_NAME_LEN];
 	char kind[DISTMIND_NAME_LEN];
+	__u32 capabilities;
+	__u32 pad;
 };
 
 #define DISTMIND_LANES_MAX		16
@@ -543,15 +555,73 @@ struct distmind_queue_destroy {
 };
 
 /**
+ * struct distmind_queue_page - what a watched queue shows when mapped
+ * @grant: number of the grant that has a lane, 0 for none
+ * @asked: how often the job on the lane was asked to yield
+ * @yielded: how often one left the lane after that
+ * @yield: not 0: the job on the lane has been asked to yield
+ * @pad: 0
+ */
+struct distmind_queue_page {
+	__aligned_u64 grant;
+	__aligned_u64 asked;
+	__aligned_u64 yielded;
+	__u32 yield;
+	__u32 pad;
+};
+
+/* Where in a vgpu's file the pages of watched queues are mapped. */
+#define DISTMIND_QUEUE_MAP_OFFSET	0x4000000000000000ULL
+
+/**
+ * struct distmind_queue_watch - be told what happens to a queue's jobs
+ * @queue: handle
+ * @eventfd: signalled before a preemption (a job is asked to yield), after it
+ *	(the job has left its lane), and when a grant begins; -1 for none
+ * @map_offset: out, where mmap() finds the queue's page, read-only
+ */
+struct distmind_queue_watch {
+	__u32 queue;
+	__s32 eventfd;
+	__aligned_u64 map_offset;
+};
+
+#define DISTMIND_GRANT_AGAIN		0x1U	/* it was asked to yield and wants to go on */
+#define DISTMIND_GRANT__ALL		DISTMIND_GRANT_AGAIN
+
+/**
+ * struct distmind_grant_end - give a lane back
+ * @queue: handle
+ * @flags: DISTMIND_GRANT_*; with _AGAIN the job stays the first of its queue and
+ *	is granted a lane again, under another number, when its turn comes
+ * @grant: its number
+ *
+ * Errors: EPROTO the queue does not have that grant; the error that the queue
+ * has ended with.
+ */
+struct distmind_grant_end {
+	__u32 queue;
+	__u32 flags;
+	__aligned_u64 grant;
+};
+
+/**
  * enum distmind_job_type - what a job does
  * @DISTMIND_JOB_LAUNCH: runs an operation on a compute lane
  * @DISTMIND_JOB_COPY: copies between two buffers; arguments: destination, source
  * @DISTMIND_JOB_BARRIER: waits and signals, nothing else
+ * @DISTMIND_JOB_GRANT: lends a lane of the queue's kind to the submitting process,
+ *	which runs work of its own on the device until GRANT_END. The queue must be
+ *	watched. Asked to yield, it has the grace period to give the lane back; then
+ *	the vendor's hook may stop its work on the device until it is granted a lane
+ *	again; after the hang limit the job fails, and the process is killed if it
+ *	keeps the lane for as long again.
  */
 enum distmind_job_type {
 	DISTMIND_JOB_LAUNCH	= 0,
 	DISTMIND_JOB_COPY	= 1,
 	DISTMIND_JOB_BARRIER	= 2,
+	DISTMIND_JOB_GRANT	= 3,
 	DISTMIND_JOB__COUNT
 };
 
@@ -629,7 +699,8 @@ struct distmind_job_desc {
  * Errors: EAGAIN the queue has no room for all of them; ENOENT a handle of job
  * @failed; ERANGE a range of job @failed that is not within its buffer; EXDEV a
  * buffer of job @failed that is on another gpu; EOPNOTSUPP the gpu has no lane
- * for job @failed.
+ * for job @failed, or does not lend lanes; EBADFD a grant on a queue that is not
+ * watched.
  */
 struct distmind_submit {
 	__aligned_u64 jobs;
@@ -666,6 +737,8 @@ struct distmind_submit {
 #define DISTMIND_IOC_QUEUE_CREATE	DISTMIND_IOC(0x49, queue_create)
 #define DISTMIND_IOC_QUEUE_DESTROY	DISTMIND_IOC(0x4a, queue_destroy)
 #define DISTMIND_IOC_SUBMIT		DISTMIND_IOC(0x4b, submit)
+#define DISTMIND_IOC_QUEUE_WATCH	DISTMIND_IOC(0x4c, queue_watch)
+#define DISTMIND_IOC_GRANT_END		DISTMIND_IOC(0x4d, grant_end)
 
 #define DISTMIND_IOC_TIMELINE_WAIT	DISTMIND_IOC(0x60, timeline_wait)
 #define DISTMIND_IOC_TIMELINE_SIGNAL	DISTMIND_IOC(0x61, timeline_signal)

@@ -45,6 +45,38 @@ enum distmind_request_flags {
 	DISTMIND_REQUEST_FLAGS_CAPPED = 2,
 };
 
+/**
+ * enum distmind_engine_capabilities - What a gpu's engine can do beyond
+ *   running jobs.
+ * @DISTMIND_ENGINE_CAPABILITIES_YIELDS: Its jobs can be preempted at the next
+ *   block.
+ * @DISTMIND_ENGINE_CAPABILITIES_LENDS: Its lanes can be lent to processes by
+ *   grants.
+ */
+enum distmind_engine_capabilities {
+	DISTMIND_ENGINE_CAPABILITIES_YIELDS = 1,
+	DISTMIND_ENGINE_CAPABILITIES_LENDS = 2,
+};
+
+/**
+ * enum distmind_preempt_rung - How far a preemption has got.
+ * @DISTMIND_PREEMPT_RUNG_ASK: The job on the lane was asked to yield.
+ * @DISTMIND_PREEMPT_RUNG_YIELDED: The job has left the lane, by itself or not.
+ * @DISTMIND_PREEMPT_RUNG_HOOK: The grace period is over and the vendor's hook
+ *   was called.
+ * @DISTMIND_PREEMPT_RUNG_HANG: The hang limit has passed, the job was failed
+ *   and the lane reset.
+ * @DISTMIND_PREEMPT_RUNG_KILL: The process that a grant had lent the lane to
+ *   was killed.
+ */
+enum distmind_preempt_rung {
+	DISTMIND_PREEMPT_RUNG_ASK,
+	DISTMIND_PREEMPT_RUNG_YIELDED,
+	DISTMIND_PREEMPT_RUNG_HOOK,
+	DISTMIND_PREEMPT_RUNG_HANG,
+	DISTMIND_PREEMPT_RUNG_KILL,
+};
+
 enum {
 	DISTMIND_A_GPU_ID = 1,
 	DISTMIND_A_GPU_NAME,
@@ -61,11 +93,14 @@ enum {
 	DISTMIND_A_GPU_COMPUTE_LANES,
 	DISTMIND_A_GPU_COPY_LANES,
 	DISTMIND_A_GPU_HANG,
+	DISTMIND_A_GPU_GRACE,
+	DISTMIND_A_GPU_CAPABILITIES,
 	DISTMIND_A_GPU_JOBS,
 	DISTMIND_A_GPU_FAILED_JOBS,
 	DISTMIND_A_GPU_BUSY,
 	DISTMIND_A_GPU_COPY_BUSY,
 	DISTMIND_A_GPU_PREEMPTIONS,
+	DISTMIND_A_GPU_EVICTIONS,
 	DISTMIND_A_GPU_HANGS,
 	DISTMIND_A_GPU_PREEMPT_LATENCY,
 
@@ -96,6 +131,8 @@ enum {
 	DISTMIND_A_VGPU_WAIT,
 	DISTMIND_A_VGPU_PREEMPTIONS,
 	DISTMIND_A_VGPU_MISSES,
+	DISTMIND_A_VGPU_QUEUED,
+	DISTMIND_A_VGPU_RUNNING,
 
 	__DISTMIND_A_VGPU_MAX,
 	DISTMIND_A_VGPU_MAX = (__DISTMIND_A_VGPU_MAX - 1)
@@ -137,6 +174,19 @@ enum {
 };
 
 enum {
+	DISTMIND_A_PREEMPT_RUNG = 1,
+	DISTMIND_A_PREEMPT_GPU,
+	DISTMIND_A_PREEMPT_LANE,
+	DISTMIND_A_PREEMPT_VGPU,
+	DISTMIND_A_PREEMPT_JOB,
+	DISTMIND_A_PREEMPT_LATENCY,
+	DISTMIND_A_PREEMPT_RESULT,
+
+	__DISTMIND_A_PREEMPT_MAX,
+	DISTMIND_A_PREEMPT_MAX = (__DISTMIND_A_PREEMPT_MAX - 1)
+};
+
+enum {
 	DISTMIND_CMD_GPU_GET = 1,
 	DISTMIND_CMD_GPU_SET,
 	DISTMIND_CMD_GPU_DEL,
@@ -155,6 +205,7 @@ enum {
 	DISTMIND_CMD_REQUEST_ANSWER,
 	DISTMIND_CMD_REQUEST_ADD_NTF,
 	DISTMIND_CMD_REQUEST_DEL_NTF,
+	DISTMIND_CMD_PREEMPT_NTF,
 
 	__DISTMIND_CMD_MAX,
 	DISTMIND_CMD_MAX = (__DISTMIND_CMD_MAX - 1)
@@ -162,5 +213,6 @@ enum {
 
 #define DISTMIND_MCGRP_POOL	"pool"
 #define DISTMIND_MCGRP_REQUESTS	"requests"
+#define DISTMIND_MCGRP_PREEMPT	"preempt"
 
 #endif /* _UAPI_LINUX_DISTMIND_NETLINK_H */

@@ -50,6 +50,8 @@ void vgpu_print(struct print *print, const struct distmind_vgpu_record *vgpu)
 		   vgpu->lease == DISTMIND_VGPU_LEASE_ADMIN ? "admin" : "file");
 	print_number(print, "clients", "CLIENTS", vgpu->clients);
 	print_number(print, "buffers", "BUFFERS", vgpu->buffers);
+	print_number(print, "queued", "QUEUED", vgpu->queued);
+	print_number(print, "running", "RUNNING", vgpu->running);
 }
 
 static int print_row(const struct distmind_vgpu_record *vgpu, void *arg)

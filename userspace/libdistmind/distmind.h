@@ -128,6 +128,13 @@ int distmind_queue_create(struct distmind_vgpu *vgpu, enum distmind_lane_kind ki
 			  struct distmind_queue **queue);
 /* Cancels what has not started. */
 void distmind_queue_destroy(struct distmind_queue *queue);
+/*
+ * Be told of preemptions: eventfd, unless it is -1, is signalled before one of the
+ * queue's jobs must leave its lane and after it has left; the page says how often.
+ */
+int distmind_queue_watch(struct distmind_queue *queue, int eventfd);
+/* What is known of the queue without a system call; NULL: it is not watched. */
+const struct distmind_queue_page *distmind_queue_page(const struct distmind_queue *queue);
 
 /*
  * Jobs to submit together. Each call that adds a job makes it the one that
@@ -157,6 +164,35 @@ int distmind_queue_submit(struct distmind_queue *queue, const struct distmind_ba
 			  uint32_t *failed);
 
 /*
+ * Grants: a lane for work that this process starts on the device itself, under
+ * the same shares, classes and accounts as jobs.
+ */
+
+struct distmind_grant;
+
+int distmind_grant_create(struct distmind_vgpu *vgpu, enum distmind_lane_kind kind,
+			  struct distmind_grant **grant);
+/* Gives the lane back if it has one. */
+void distmind_grant_destroy(struct distmind_grant *grant);
+/*
+ * Wait for a lane; it is this process's until distmind_grant_end(). -ETIMEDOUT:
+ * none came, and the wish is withdrawn. Other errors are those of jobs.
+ */
+int distmind_grant_begin(struct distmind_grant *grant, uint32_t timeout_ms);
+/*
+ * Does somebody else need the lane? No system call. Then bring the work on the
+ * device to a stop and call distmind_grant_end() or _again() within the gpu's
+ * grace period: later the vendor's driver may stop it, after the hang limit the
+ * grant fails, and after as long again the process is killed.
+ */
+bool distmind_grant_asked(const struct distmind_grant *grant);
+int distmind_grant_end(struct distmind_grant *grant);
+/* Give the lane back and wait, at the head of the queue, for the next one. */
+int distmind_grant_again(struct distmind_grant *grant, uint32_t timeout_ms);
+/* An eventfd to poll(): something about the grant has changed. It stays the grant's. */
+int distmind_grant_fd(const struct distmind_grant *grant);
+
+/*
  * Engines
  */
 
@@ -170,6 +206,7 @@ struct distmind_engine_params {
 	uint32_t box;
 	uint32_t compute_lanes;
 	uint32_t copy_lanes;
+	uint32_t capabilities; /* DISTMIND_ENGINE_* */
 };
 
 /* Put a gpu into the pool and map its heap. */
@@ -180,6 +217,8 @@ void distmind_engine_close(struct distmind_engine *engine);
 /* poll(): POLLHUP when an operator has removed the gpu. */
 int distmind_engine_fd(const struct distmind_engine *engine);
 uint32_t distmind_engine_gpu(const struct distmind_engine *engine);
+/* Those of the params that are in force: the module must know them too. */
+uint32_t distmind_engine_capabilities(const struct distmind_engine *engine);
 void *distmind_engine_heap(const struct distmind_engine *engine);
 /*
  * Hand back a job and wait for the next one; one thread for each lane. See
@@ -213,12 +252,15 @@ struct distmind_gpu_record {
 	char policy[DISTMIND_NAME_LEN];
 	uint32_t compute_lanes;
 	uint32_t copy_lanes;
+	uint64_t grace_ns;
 	uint64_t hang_ns;
+	uint32_t capabilities; /* enum distmind_engine_capabilities */
 	uint64_t jobs;
 	uint64_t failed_jobs;
 	uint64_t busy_ns; /* of compute lanes */
 	uint64_t copy_busy_ns;
 	uint64_t preemptions;
+	uint64_t evictions;
 	uint64_t hangs;
 	uint64_t preempt_latency[DISTMIND_LATENCY_BUCKETS]; /* entry i: below 2^i us */
 };
@@ -246,6 +288,8 @@ struct distmind_vgpu_record {
 	uint64_t wait_ns;
 	uint64_t preemptions;
 	uint64_t misses;
+	uint32_t queued;  /* jobs that have not ended */
+	uint32_t running; /* of these, on a lane */
 };
 
 struct distmind_buffer_record {
@@ -272,6 +316,16 @@ struct distmind_request_record {
 	uint32_t count;
 	uint32_t flags; /* enum distmind_request_flags */
 	uint32_t remaining_ms;
+};
+
+struct distmind_preempt_record {
+	uint32_t rung; /* enum distmind_preempt_rung */
+	uint32_t gpu;
+	uint32_t lane;
+	uint32_t vgpu;
+	uint64_t job;
+	uint64_t latency_ns; /* DISTMIND_PREEMPT_RUNG_YIELDED */
+	int32_t result;	     /* DISTMIND_PREEMPT_RUNG_HOOK: what it returned */
 };
 
 /* -ENOENT: the module is not loaded. */
@@ -303,6 +357,8 @@ int distmind_pool_gpu_drain(struct distmind_pool *pool, uint32_t id, bool drain)
 int distmind_pool_gpu_remove(struct distmind_pool *pool, uint32_t id);
 /* Who runs next: "fifo", "fair", "slo" or "srpt". */
 int distmind_pool_gpu_policy(struct distmind_pool *pool, uint32_t id, const char *policy);
+/* After which time a job that was asked to yield meets the vendor's hook. */
+int distmind_pool_gpu_grace(struct distmind_pool *pool, uint32_t id, uint64_t grace_ns);
 /* How long a job may go on after it was asked to yield. */
 int distmind_pool_gpu_hang(struct distmind_pool *pool, uint32_t id, uint64_t hang_ns);
 
@@ -340,6 +396,7 @@ enum distmind_event_type {
 	DISTMIND_EVENT_VGPU_DEL,
 	DISTMIND_EVENT_REQUEST_ADD,
 	DISTMIND_EVENT_REQUEST_DEL,
+	DISTMIND_EVENT_PREEMPT,
 	DISTMIND_EVENT_OVERRUN, /* events were lost: list everything again */
 };
 
@@ -349,11 +406,14 @@ struct distmind_event {
 		struct distmind_gpu_record gpu;
 		struct distmind_vgpu_record vgpu;
 		struct distmind_request_record request;
+		struct distmind_preempt_record preempt;
 	};
 };
 
 /* Join the multicast groups; needs CAP_NET_ADMIN. Events begin at once. */
 int distmind_pool_subscribe(struct distmind_pool *pool);
+/* Events of preemptions too, which can be thousands a second. */
+int distmind_pool_subscribe_preempt(struct distmind_pool *pool);
 /* Readable when there are events. */
 int distmind_pool_event_fd(const struct distmind_pool *pool);
 /* Hand over the events that have arrived; never waits. Returns their number. */
@@ -365,6 +425,7 @@ const char *distmind_class_name(uint32_t sched_class);
 const char *distmind_gpu_state_name(uint32_t state);
 const char *distmind_vgpu_state_name(uint32_t state);
 const char *distmind_buffer_kind_name(uint32_t kind);
+const char *distmind_preempt_rung_name(uint32_t rung);
 /* -EINVAL: no such class. */
 int distmind_class_parse(const char *name);
 

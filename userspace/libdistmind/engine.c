@@ -14,6 +14,7 @@ struct distmind_engine {
 	uint64_t heap_size;
 	void *heap;
 	uint32_t lanes;
+	uint32_t capabilities;
 	size_t page_size;
 	char *pages; /* a control page for each lane, or NULL */
 };
@@ -27,6 +28,7 @@ static int register_gpu(struct distmind_engine *engine,
 		.box = params->box,
 		.compute_lanes = params->compute_lanes,
 		.copy_lanes = params->copy_lanes,
+		.capabilities = params->capabilities,
 	};
 	uint32_t page_size;
 	int err;
@@ -48,6 +50,7 @@ static int register_gpu(struct distmind_engine *engine,
 	engine->heap_size = reg.heap_size;
 	engine->lanes = reg.compute_lanes + reg.copy_lanes;
 	engine->page_size = page_size;
+	engine->capabilities = reg.capabilities;
 	return 0;
 }
 
@@ -113,6 +116,11 @@ int distmind_engine_fd(const struct distmind_engine *engine)
 uint32_t distmind_engine_gpu(const struct distmind_engine *engine)
 {
 	return engine->gpu;
+}
+
+uint32_t distmind_engine_capabilities(const struct distmind_engine *engine)
+{
+	return engine->capabilities;
 }
 
 void *distmind_engine_heap(const struct distmind_engine *engine)

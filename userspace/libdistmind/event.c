@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <netlink/genl/ctrl.h>
+#include <netlink/genl/genl.h>
 #include <sys/socket.h>
 
 /* Room for the events of a burst; what does not fit becomes an OVERRUN. */
@@ -18,15 +19,21 @@ static void grow_buffer(struct distmind_socket *socket)
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 }
 
-static int join(struct distmind_socket *events, struct distmind_socket *requests, const char *name)
+/* Asked for on a socket of its own: the others have callbacks that are not libnl's. */
+static int join(struct distmind_socket *events, const char *name)
 {
-	int group, err;
+	struct nl_sock *asking = nl_socket_alloc();
+	int ret;
 
-	group = genl_ctrl_resolve_grp(requests->nl, DISTMIND_FAMILY_NAME, name);
-	if (group < 0)
-		return distmind_socket_errno(group);
-	err = nl_socket_add_membership(events->nl, group);
-	return distmind_socket_errno(err);
+	if (!asking)
+		return -ENOMEM;
+	ret = genl_connect(asking);
+	if (!ret)
+		ret = genl_ctrl_resolve_grp(asking, DISTMIND_FAMILY_NAME, name);
+	if (ret >= 0)
+		ret = nl_socket_add_membership(events->nl, ret);
+	nl_socket_free(asking);
+	return distmind_socket_errno(ret);
 }
 
 int distmind_pool_subscribe(struct distmind_pool *pool)
@@ -42,14 +49,24 @@ int distmind_pool_subscribe(struct distmind_pool *pool)
 	grow_buffer(events);
 	err = distmind_socket_errno(nl_socket_set_nonblocking(events->nl));
 	if (!err)
-		err = join(events, &pool->requests, DISTMIND_MCGRP_POOL);
+		err = join(events, DISTMIND_MCGRP_POOL);
 	if (!err)
-		err = join(events, &pool->requests, DISTMIND_MCGRP_REQUESTS);
+		err = join(events, DISTMIND_MCGRP_REQUESTS);
 	if (err) {
 		distmind_socket_close(events);
 		return distmind_socket_fail(&pool->requests, err, NULL);
 	}
 	return 0;
+}
+
+int distmind_pool_subscribe_preempt(struct distmind_pool *pool)
+{
+	int err = distmind_pool_subscribe(pool);
+
+	if (err)
+		return err;
+	err = join(&pool->events, DISTMIND_MCGRP_PREEMPT);
+	return err ? distmind_socket_fail(&pool->requests, err, NULL) : 0;
 }
 
 int distmind_pool_event_fd(const struct distmind_pool *pool)
@@ -84,6 +101,9 @@ static int parse_event(const struct distmind_message *message, struct distmind_e
 	case DISTMIND_CMD_REQUEST_DEL_NTF:
 		event->type = DISTMIND_EVENT_REQUEST_DEL;
 		return distmind_record_request(message->head, message->len, &event->request);
+	case DISTMIND_CMD_PREEMPT_NTF:
+		event->type = DISTMIND_EVENT_PREEMPT;
+		return distmind_record_preempt(message->head, message->len, &event->preempt);
 	default:
 		return -ENOMSG; /* a newer kernel's */
 	}

@@ -27,6 +27,12 @@ static const char *const buffer_kinds[] = {
 	[DISTMIND_BUFFER_WEIGHTS] = "weights",
 };
 
+static const char *const preempt_rungs[] = {
+	[DISTMIND_PREEMPT_RUNG_ASK] = "ask",	     [DISTMIND_PREEMPT_RUNG_YIELDED] = "yielded",
+	[DISTMIND_PREEMPT_RUNG_HOOK] = "hook",	     [DISTMIND_PREEMPT_RUNG_HANG] = "hang",
+	[DISTMIND_PREEMPT_RUNG_KILL] = "kill",
+};
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define NAME(array, index) ((index) < COUNT(array) ? (array)[index] : "?")
 
@@ -48,6 +54,11 @@ const char *distmind_vgpu_state_name(uint32_t state)
 const char *distmind_buffer_kind_name(uint32_t kind)
 {
 	return NAME(buffer_kinds, kind);
+}
+
+const char *distmind_preempt_rung_name(uint32_t rung)
+{
+	return NAME(preempt_rungs, rung);
 }
 
 int distmind_class_parse(const char *name)

@@ -188,6 +188,14 @@ int distmind_pool_gpu_policy(struct distmind_pool *pool, uint32_t id, const char
 	return exchange(pool, msg, put, NULL);
 }
 
+int distmind_pool_gpu_grace(struct distmind_pool *pool, uint32_t id, uint64_t grace_ns)
+{
+	struct nl_msg *msg = about(pool, DISTMIND_CMD_GPU_SET, id);
+	int put = msg ? nla_put_u64(msg, DISTMIND_A_GPU_GRACE, grace_ns) : 0;
+
+	return exchange(pool, msg, put, NULL);
+}
+
 int distmind_pool_gpu_hang(struct distmind_pool *pool, uint32_t id, uint64_t hang_ns)
 {
 	struct nl_msg *msg = about(pool, DISTMIND_CMD_GPU_SET, id);

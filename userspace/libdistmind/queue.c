@@ -5,11 +5,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-/* Owns its handle; borrows the vgpu's descriptor. */
+/* Owns its handle and the mapping of its page; borrows the vgpu's descriptor. */
 struct distmind_queue {
 	struct distmind_vgpu *vgpu;
 	uint32_t handle;
+	void *page; /* or NULL: not watched */
+	size_t page_size;
 };
 
 /* The arrays of one submission. They grow; error is the first that did not. */
@@ -51,7 +54,40 @@ void distmind_queue_destroy(struct distmind_queue *queue)
 		return;
 	destroy.handle = queue->handle;
 	distmind_ioctl(queue->vgpu->fd, DISTMIND_IOC_QUEUE_DESTROY, &destroy);
+	if (queue->page)
+		munmap(queue->page, queue->page_size);
 	free(queue);
+}
+
+uint32_t distmind_queue_handle(const struct distmind_queue *queue)
+{
+	return queue->handle;
+}
+
+int distmind_queue_watch(struct distmind_queue *queue, int eventfd)
+{
+	struct distmind_queue_watch watch = { .queue = queue->handle, .eventfd = eventfd };
+	uint32_t page_size;
+	void *page;
+	int err;
+
+	err = distmind_page_size(queue->vgpu->fd, &page_size);
+	if (!err)
+		err = distmind_ioctl(queue->vgpu->fd, DISTMIND_IOC_QUEUE_WATCH, &watch);
+	if (err || queue->page)
+		return err;
+	page = mmap(NULL, page_size, PROT_READ, MAP_SHARED, queue->vgpu->fd,
+		    (off_t)watch.map_offset);
+	if (page == MAP_FAILED)
+		return -errno;
+	queue->page = page;
+	queue->page_size = page_size;
+	return 0;
+}
+
+const struct distmind_queue_page *distmind_queue_page(const struct distmind_queue *queue)
+{
+	return queue->page;
 }
 
 int distmind_queue_submit(struct distmind_queue *queue, const struct distmind_batch *batch,
@@ -177,6 +213,11 @@ void distmind_batch_copy(struct distmind_batch *batch, struct distmind_buffer *t
 void distmind_batch_barrier(struct distmind_batch *batch)
 {
 	add_job(batch, DISTMIND_JOB_BARRIER, 0, 0);
+}
+
+void distmind_batch_grant(struct distmind_batch *batch)
+{
+	add_job(batch, DISTMIND_JOB_GRANT, 0, 0);
 }
 
 void distmind_batch_number(struct distmind_batch *batch, uint64_t value)

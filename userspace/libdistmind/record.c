@@ -21,6 +21,8 @@ static const struct nla_policy gpu_policy[DISTMIND_A_GPU_MAX + 1] = {
 	[DISTMIND_A_GPU_JOBS] = U64,	    [DISTMIND_A_GPU_FAILED_JOBS] = U64,
 	[DISTMIND_A_GPU_BUSY] = U64,	    [DISTMIND_A_GPU_PREEMPTIONS] = U64,
 	[DISTMIND_A_GPU_HANGS] = U64,	    [DISTMIND_A_GPU_COPY_BUSY] = U64,
+	[DISTMIND_A_GPU_GRACE] = U64,	    [DISTMIND_A_GPU_CAPABILITIES] = U32,
+	[DISTMIND_A_GPU_EVICTIONS] = U64,
 };
 
 static const struct nla_policy vgpu_policy[DISTMIND_A_VGPU_MAX + 1] = {
@@ -34,7 +36,8 @@ static const struct nla_policy vgpu_policy[DISTMIND_A_VGPU_MAX + 1] = {
 	[DISTMIND_A_VGPU_CAPPED] = U32,	    [DISTMIND_A_VGPU_JOBS] = U64,
 	[DISTMIND_A_VGPU_FAILED_JOBS] = U64, [DISTMIND_A_VGPU_BUSY] = U64,
 	[DISTMIND_A_VGPU_WAIT] = U64,	    [DISTMIND_A_VGPU_PREEMPTIONS] = U64,
-	[DISTMIND_A_VGPU_MISSES] = U64,
+	[DISTMIND_A_VGPU_MISSES] = U64,	    [DISTMIND_A_VGPU_QUEUED] = U32,
+	[DISTMIND_A_VGPU_RUNNING] = U32,
 };
 
 static const struct nla_policy buffer_policy[DISTMIND_A_BUFFER_MAX + 1] = {
@@ -54,7 +57,14 @@ static const struct nla_policy request_policy[DISTMIND_A_REQUEST_MAX + 1] = {
 	[DISTMIND_A_REQUEST_REMAINING] = U32,
 };
 
-/* Parses into table; the id is attribute 1 in every set. */
+static const struct nla_policy preempt_policy[DISTMIND_A_PREEMPT_MAX + 1] = {
+	[DISTMIND_A_PREEMPT_RUNG] = U32,   [DISTMIND_A_PREEMPT_GPU] = U32,
+	[DISTMIND_A_PREEMPT_LANE] = U32,   [DISTMIND_A_PREEMPT_VGPU] = U32,
+	[DISTMIND_A_PREEMPT_JOB] = U64,	   [DISTMIND_A_PREEMPT_LATENCY] = U64,
+	[DISTMIND_A_PREEMPT_RESULT] = U32,
+};
+
+/* Parses into table; attribute 1 is in every message of a set: mostly the id. */
 static int parse(struct nlattr **table, int max, struct nlattr *head, int len,
 		 const struct nla_policy *policy)
 {
@@ -114,12 +124,15 @@ int distmind_record_gpu(struct nlattr *head, int len, void *record)
 	get_text(gpu->policy, table[DISTMIND_A_GPU_POLICY]);
 	gpu->compute_lanes = get_u32(table[DISTMIND_A_GPU_COMPUTE_LANES]);
 	gpu->copy_lanes = get_u32(table[DISTMIND_A_GPU_COPY_LANES]);
+	gpu->grace_ns = get_u64(table[DISTMIND_A_GPU_GRACE]);
+	gpu->capabilities = get_u32(table[DISTMIND_A_GPU_CAPABILITIES]);
 	gpu->hang_ns = get_u64(table[DISTMIND_A_GPU_HANG]);
 	gpu->jobs = get_u64(table[DISTMIND_A_GPU_JOBS]);
 	gpu->failed_jobs = get_u64(table[DISTMIND_A_GPU_FAILED_JOBS]);
 	gpu->busy_ns = get_u64(table[DISTMIND_A_GPU_BUSY]);
 	gpu->copy_busy_ns = get_u64(table[DISTMIND_A_GPU_COPY_BUSY]);
 	gpu->preemptions = get_u64(table[DISTMIND_A_GPU_PREEMPTIONS]);
+	gpu->evictions = get_u64(table[DISTMIND_A_GPU_EVICTIONS]);
 	gpu->hangs = get_u64(table[DISTMIND_A_GPU_HANGS]);
 	get_latency(gpu->preempt_latency, table[DISTMIND_A_GPU_PREEMPT_LATENCY]);
 	return 0;
@@ -162,6 +175,8 @@ int distmind_record_vgpu(struct nlattr *head, int len, void *record)
 	vgpu->wait_ns = get_u64(table[DISTMIND_A_VGPU_WAIT]);
 	vgpu->preemptions = get_u64(table[DISTMIND_A_VGPU_PREEMPTIONS]);
 	vgpu->misses = get_u64(table[DISTMIND_A_VGPU_MISSES]);
+	vgpu->queued = get_u32(table[DISTMIND_A_VGPU_QUEUED]);
+	vgpu->running = get_u32(table[DISTMIND_A_VGPU_RUNNING]);
 	return 0;
 }
 
@@ -204,5 +219,23 @@ int distmind_record_request(struct nlattr *head, int len, void *record)
 	request->count = get_u32(table[DISTMIND_A_REQUEST_COUNT]);
 	request->flags = get_u32(table[DISTMIND_A_REQUEST_FLAGS]);
 	request->remaining_ms = get_u32(table[DISTMIND_A_REQUEST_REMAINING]);
+	return 0;
+}
+
+int distmind_record_preempt(struct nlattr *head, int len, void *record)
+{
+	struct nlattr *table[DISTMIND_A_PREEMPT_MAX + 1];
+	struct distmind_preempt_record *preempt = record;
+
+	if (parse(table, DISTMIND_A_PREEMPT_MAX, head, len, preempt_policy))
+		return -EBADMSG;
+	memset(preempt, 0, sizeof(*preempt));
+	preempt->rung = get_u32(table[DISTMIND_A_PREEMPT_RUNG]);
+	preempt->gpu = get_u32(table[DISTMIND_A_PREEMPT_GPU]);
+	preempt->lane = get_u32(table[DISTMIND_A_PREEMPT_LANE]);
+	preempt->vgpu = get_u32(table[DISTMIND_A_PREEMPT_VGPU]);
+	preempt->job = get_u64(table[DISTMIND_A_PREEMPT_JOB]);
+	preempt->latency_ns = get_u64(table[DISTMIND_A_PREEMPT_LATENCY]);
+	preempt->result = (int32_t)get_u32(table[DISTMIND_A_PREEMPT_RESULT]);
 	return 0;
 }

@@ -66,6 +66,7 @@ class Guest:
             "DISTMIND_MODULE": modules / "distmind.ko",
             "DISTMIND_IMPORTER": (modules / "importer" /
                                   "distmind_test_importer.ko"),
+            "DISTMIND_HOOK": modules / "hook" / "distmind_test_hook.ko",
             "DISTMIND_SHARED": "/run/dm/shared",
             "DISTMIND_RUN": f"/run/dm/{self.index}",
         }

@@ -219,6 +219,7 @@ int main(int argc, char **argv)
 		.numa_node = DISTMIND_NUMA_ANY,
 		.compute_lanes = 1,
 		.copy_lanes = 1,
+		.capabilities = DISTMIND_ENGINE_YIELDS | DISTMIND_ENGINE_LENDS,
 	};
 	struct distmind_engine *engine;
 	struct profile profile;

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The preemption ladder, for a job that was asked to yield and has not:
+ *
+ *   grace period   the vendor's hook is called. A grant that it took off the device
+ *                  goes back to its queue, suspended, until it has a lane again.
+ *   hang limit     the job fails, and the lane is reset: it gets no other job until
+ *                  its engine, or the process that it was lent to, answers.
+ *   as long again  an engine that does not answer loses its gpu; a process is
+ *                  killed, which gives the lane back.
+ *
+ * All of it runs in the scheduler's work item.
+ */
+#include <linux/ktime.h>
+#include <linux/minmax.h>
+#include <linux/pid.h>
+#include <linux/sched/signal.h>
+
+#include "gpu.h"
+#include "grant.h"
+#include "ladder.h"
+#include "lane.h"
+#include "netlink.h"
+#include "preempt.h"
+#include "queue.h"
+#include "trace.h"
+#include "vgpu.h"
+
+/* When the lane's next rung is due; 0: never. */
+u64 distmind_ladder_due(const struct distmind_sched *sched, const struct distmind_lane *lane)
+{
+	if (lane->job && lane->asked_ns)
+		return lane->asked_ns + (lane->hooked ? sched->hang_ns :
+					 min(sched->grace_ns, sched->hang_ns));
+	if (lane->failed && !lane->killed)
+		return lane->failed_ns + sched->hang_ns;
+	return 0;
+}
+
+/* The request to yield has been ignored for too long. */
+static void fail_hanging(struct distmind_sched *sched, struct distmind_lane *lane, u64 now,
+			 struct list_head *ended)
+{
+	struct distmind_job *job = distmind_lane_stop(sched, lane, -ETIME, 0, now);
+	struct distmind_preempt preempt;
+
+	preempt = distmind_lane_describe(sched, lane, job, DISTMIND_PREEMPT_RUNG_HANG);
+	trace_distmind_preempt_hang(&preempt);
+	distmind_netlink_notify_preempt(&preempt, 0);
+	sched->stats.hangs++;
+	distmind_lane_count_end(sched, job, -ETIME, now);
+	lane->failed = job->id;
+	lane->failed_ns = now;
+	distmind_lane_count_usable(sched, lane->kind, now);
+	distmind_job_end(job, -ETIME, ended);
+	if (lane->lent) {
+		/* One lane at a time: the queue ends with the grant. */
+		WRITE_ONCE(lane->lent->page->yield, 1);
+		distmind_queue_drop_jobs(job->queue, -ETIME, ended);
+	} else {
+		distmind_lane_reset(lane);
+		distmind_queue_advance(job->queue, now, ended);
+	}
+}
+
+/* It has been told to give the lane back, has been failed, and does neither. */
+static void kill_holder(struct distmind_sched *sched, struct distmind_lane *lane)
+{
+	struct distmind_preempt preempt = {
+		.gpu = container_of(sched, struct distmind_gpu, sched)->id,
+		.lane = distmind_lane_index(sched, lane),
+		.vgpu = lane->lent->tenant->vgpu->id,
+		.job = lane->failed,
+		.type = DISTMIND_JOB_GRANT,
+		.rung = DISTMIND_PREEMPT_RUNG_KILL,
+	};
+
+	lane->killed = true;
+	kill_pid(lane->pid, SIGKILL, 1);
+	trace_distmind_preempt_kill(&preempt);
+	distmind_netlink_notify_preempt(&preempt, 0);
+}
+
+/* Returns false if a lane was reset and its engine has not answered in time. */
+bool distmind_ladder_check(struct distmind_sched *sched, u64 now, struct list_head *ended)
+{
+	bool answers = true;
+	u32 i;
+
+	for (i = 0; i < sched->lane_count; i++) {
+		struct distmind_lane *lane = &sched->lanes[i];
+
+		if (lane->job && lane->asked_ns && now - lane->asked_ns >= sched->hang_ns)
+			fail_hanging(sched, lane, now, ended);
+		else if (!lane->failed || now - lane->failed_ns < sched->hang_ns)
+			continue;
+		else if (!lane->lent)
+			answers = false;
+		else if (!lane->killed)
+			kill_holder(sched, lane);
+	}
+	return answers;
+}
+
+/*
+ * A lane for which the vendor's hook is to be called, and with what; the caller
+ * has a reference to the process afterwards.
+ */
+static struct distmind_lane *find_hook(struct distmind_sched *sched, u64 now, bool *resume,
+				       struct distmind_preempt *preempt)
+{
+	const struct distmind_gpu *gpu = container_of(sched, struct distmind_gpu, sched);
+	u32 i;
+
+	for (i = 0; i < sched->lane_count; i++) {
+		struct distmind_lane *lane = &sched->lanes[i];
+		bool evict = lane->job && lane->asked_ns && !lane->hooked &&
+			     now - lane->asked_ns >= sched->grace_ns;
+
+		if (!lane->resume && !evict)
+			continue;
+		*resume = lane->resume;
+		if (lane->resume)
+			lane->job->suspended = false;
+		else
+			lane->hooked = true;
+		lane->resume = false;
+		*preempt = distmind_lane_describe(sched, lane, lane->job,
+						  DISTMIND_PREEMPT_RUNG_HOOK);
+		preempt->pid = get_pid(lane->pid);
+		strscpy(preempt->gpu_name, gpu->name, sizeof(preempt->gpu_name));
+		strscpy(preempt->gpu_kind, gpu->kind, sizeof(preempt->gpu_kind));
+		return lane;
+	}
+	return NULL;
+}
+
+/*
+ * The hook has taken @preempt's job off the device. If that is a grant it makes
+ * room for others now. Returns false if it has ended meanwhile, so that the hook
+ * has stopped what nobody would resume.
+ */
+static bool evicted(struct distmind_sched *sched, struct distmind_lane *lane,
+		    const struct distmind_preempt *preempt, struct list_head *ended)
+{
+	u64 now = ktime_get_ns();
+	struct distmind_job *job;
+
+	sched->stats.evictions++;
+	if (!lane->job || lane->job->id != preempt->job)
+		return preempt->type != DISTMIND_JOB_GRANT;
+	if (!lane->lent)
+		return true;
+	job = distmind_lane_stop(sched, lane, DISTMIND_DONE_YIELDED, 0, now);
+	WRITE_ONCE(job->queue->page->yield, 1);
+	job->suspended = true;
+	distmind_grant_take(sched, lane, now);
+	if (job->queue->error)
+		distmind_job_end(job, job->queue->error, ended);
+	distmind_queue_advance(job->queue, now, ended);
+	return true;
+}
+
+static void evict(struct distmind_sched *sched, struct distmind_lane *lane,
+		  struct distmind_preempt *preempt, struct list_head *ended)
+{
+	int err = distmind_preempt_evict(preempt);
+	bool resume;
+
+	if (err == -ENOENT)
+		return;
+	spin_lock(&sched->lock);
+	distmind_netlink_notify_preempt(preempt, 0);
+	resume = !err && !evicted(sched, lane, preempt, ended);
+	spin_unlock(&sched->lock);
+	if (resume)
+		distmind_preempt_resume(preempt);
+}
+
+/* Those that are due, one after the other; without the lock, because they sleep. */
+void distmind_ladder_call_hooks(struct distmind_sched *sched, struct list_head *ended)
+{
+	struct distmind_preempt preempt;
+	struct distmind_lane *lane;
+	bool resume;
+
+	for (;;) {
+		spin_lock(&sched->lock);
+		lane = sched->error ? NULL : find_hook(sched, ktime_get_ns(), &resume, &preempt);
+		spin_unlock(&sched->lock);
+		if (!lane)
+			return;
+		if (resume)
+			distmind_preempt_resume(&preempt);
+		else
+			evict(sched, lane, &preempt, ended);
+		put_pid(preempt.pid);
+	}
+}
+
+/*
+ * A grant that was suspended ends: its process is not to find its work stopped.
+ * Without the lock.
+ */
+void distmind_ladder_resume(struct distmind_job *job)
+{
+	struct distmind_gpu *gpu = job->queue->tenant->gpu;
+	struct distmind_preempt preempt;
+
+	preempt = distmind_lane_describe(&gpu->sched, gpu->sched.lanes, job,
+					 DISTMIND_PREEMPT_RUNG_HOOK);
+	preempt.pid = job->pid;
+	strscpy(preempt.gpu_name, gpu->name, sizeof(preempt.gpu_name));
+	strscpy(preempt.gpu_kind, gpu->kind, sizeof(preempt.gpu_kind));
+	distmind_preempt_resume(&preempt);
+	job->suspended = false;
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Lanes: how a job comes onto one, is asked to leave it, and leaves it, and what
+ * is counted and told at each of these steps. Everything under sched->lock.
+ */
+#include <linux/eventfd.h>
+#include <linux/ktime.h>
+#include <linux/mm.h>
+
+#include "compat.h"
+#include "gpu.h"
+#include "lane.h"
+#include "netlink.h"
+#include "preempt.h"
+#include "queue.h"
+#include "trace.h"
+#include "vgpu.h"
+
+static struct distmind_vgpu_stats *stats_of(const struct distmind_job *job)
+{
+	return &job->queue->tenant->vgpu->stats;
+}
+
+/* Whoever watches the queue. */
+void distmind_lane_tell(const struct distmind_queue *queue)
+{
+	if (queue->eventfd)
+		distmind_eventfd_signal(queue->eventfd);
+}
+
+bool distmind_lane_can_yield(const struct distmind_sched *sched, const struct distmind_lane *lane)
+{
+	return lane->lent || sched->capabilities & DISTMIND_ENGINE_YIELDS;
+}
+
+static void count_latency(struct distmind_sched *sched, u64 ns)
+{
+	int bucket = fls64(div_u64(ns, NSEC_PER_USEC));
+
+	sched->stats.latency[min(bucket, DISTMIND_LATENCY_BUCKETS - 1)]++;
+}
+
+u32 distmind_lane_index(const struct distmind_sched *sched, const struct distmind_lane *lane)
+{
+	return lane - sched->lanes;
+}
+
+/* For those who are told. */
+struct distmind_preempt distmind_lane_describe(const struct distmind_sched *sched,
+					       const struct distmind_lane *lane,
+					       const struct distmind_job *job, u32 rung)
+{
+	return (struct distmind_preempt){
+		.gpu = container_of(sched, struct distmind_gpu, sched)->id,
+		.lane = distmind_lane_index(sched, lane),
+		.vgpu = job->queue->tenant->vgpu->id,
+		.job = job->id,
+		.type = job->type,
+		.rung = rung,
+	};
+}
+
+void distmind_lane_ask(struct distmind_sched *sched, struct distmind_lane *lane, u64 now)
+{
+	struct distmind_queue *queue = lane->job->queue;
+	struct distmind_preempt preempt;
+
+	if (lane->asked_ns || !distmind_lane_can_yield(sched, lane))
+		return;
+	lane->asked_ns = now;
+	lane->hooked = false;
+	sched->stats.preemptions++;
+	atomic64_inc(&stats_of(lane->job)->preemptions);
+	if (!lane->lent)
+		WRITE_ONCE(lane->page->yield, 1);
+	if (queue->page) {
+		WRITE_ONCE(queue->page->yield, 1);
+		WRITE_ONCE(queue->page->asked, queue->page->asked + 1);
+		distmind_lane_tell(queue);
+	}
+	preempt = distmind_lane_describe(sched, lane, lane->job, DISTMIND_PREEMPT_RUNG_ASK);
+	trace_distmind_preempt_ask(&preempt);
+	distmind_netlink_notify_preempt(&preempt, 0);
+}
+
+/* The job's time on the lane begins. */
+void distmind_lane_begin(struct distmind_sched *sched, struct distmind_lane *lane, u64 now)
+{
+	struct distmind_vgpu_stats *stats = stats_of(lane->job);
+	u64 waited = now - lane->job->since_ns;
+
+	lane->delivered = true;
+	lane->started_ns = now;
+	atomic64_add(waited, &stats->wait_ns);
+	atomic64_inc(&stats->running);
+	trace_distmind_job_start(lane->job, distmind_lane_index(sched, lane), waited);
+}
+
+/* A job that was asked to yield has left its lane, one way or another. */
+static void left_lane(struct distmind_sched *sched, struct distmind_lane *lane, u64 now)
+{
+	struct distmind_queue *queue = lane->job->queue;
+	u64 latency = now - lane->asked_ns;
+	struct distmind_preempt preempt;
+
+	count_latency(sched, latency);
+	if (queue->page) {
+		WRITE_ONCE(queue->page->yield, 0);
+		WRITE_ONCE(queue->page->yielded, queue->page->yielded + 1);
+		distmind_lane_tell(queue);
+	}
+	preempt = distmind_lane_describe(sched, lane, lane->job, DISTMIND_PREEMPT_RUNG_YIELDED);
+	distmind_netlink_notify_preempt(&preempt, latency);
+}
+
+/* A lane that was reset is not there until its engine answers. */
+void distmind_lane_count_usable(struct distmind_sched *sched, u32 kind, u64 now)
+{
+	u32 i, usable = 0;
+
+	for (i = 0; i < sched->lane_count; i++)
+		usable += sched->lanes[i].kind == kind && !sched->lanes[i].failed;
+	policy_set_lanes(&sched->policy[kind], usable, now);
+}
+
+/*
+ * Take the job off its lane; it stays the first of its queue. The lane's time
+ * is charged by the kernel's clock. What the engine says, @reported, can only
+ * be less: then the rest was its own, and is not what the job will take again.
+ * @status is how it goes on, for those who watch. A lane that was lent stays so.
+ */
+struct distmind_job *distmind_lane_stop(struct distmind_sched *sched, struct distmind_lane *lane,
+					int status, u64 reported, u64 now)
+{
+	struct distmind_job *job = lane->job;
+	struct distmind_queue *queue = job->queue;
+	u64 ran = lane->delivered ? now - lane->started_ns : 0;
+
+	policy_done(&sched->policy[lane->kind], &queue->entity, ran, now);
+	job->ran_ns += reported ? min(reported, ran) : ran;
+	sched->stats.busy_ns[lane->kind] += ran;
+	atomic64_add(ran, &stats_of(job)->busy_ns);
+	if (lane->delivered) {
+		atomic64_dec(&stats_of(job)->running);
+		trace_distmind_job_stop(job, distmind_lane_index(sched, lane), status, job->cookie,
+					ran);
+	}
+	if (lane->asked_ns)
+		left_lane(sched, lane, now);
+	queue->running = false;
+	lane->job = NULL;
+	WRITE_ONCE(lane->offered, false);
+	lane->asked_ns = 0;
+	lane->resume = false;
+	if (!lane->lent)
+		WRITE_ONCE(lane->page->yield, 0);
+	return job;
+}
+
+void distmind_lane_count_end(struct distmind_sched *sched, const struct distmind_job *job,
+			     int error, u64 now)
+{
+	struct distmind_vgpu_stats *stats = stats_of(job);
+	u64 objective_ns = job->queue->entity.tenant->settings.objective_ns;
+
+	sched->stats.jobs++;
+	sched->stats.failed += error < 0;
+	atomic64_inc(&stats->jobs);
+	if (error < 0)
+		atomic64_inc(&stats->failed);
+	if (objective_ns && now - job->ready_ns > objective_ns)
+		atomic64_inc(&stats->misses);
+}
+
+/* The job is no longer the engine's: let it stop whatever it still does for it. */
+void distmind_lane_reset(struct distmind_lane *lane)
+{
+	WRITE_ONCE(lane->page->yield, 1);
+	WRITE_ONCE(lane->page->reset, 1);
+}
+
+static vm_fault_t lane_fault(struct vm_fault *vmf)
+{
+	struct distmind_sched *sched = vmf->vma->vm_private_data;
+	unsigned long lane = vmf->pgoff - (DISTMIND_LANE_MAP_OFFSET >> PAGE_SHIFT);
+
+	if (lane >= sched->lane_count)
+		return VM_FAULT_SIGBUS;
+	vmf->page = virt_to_page(sched->lanes[lane].page);
+	get_page(vmf->page);
+	return 0;
+}
+
+static const struct vm_operations_struct lane_vm_ops = {
+	.fault = lane_fault,
+};
+
+/* The control pages, read-only. The mapping's file holds the gpu. */
+int distmind_lane_mmap(struct distmind_sched *sched, struct vm_area_struct *vma)
+{
+	unsigned long first = vma->vm_pgoff - (DISTMIND_LANE_MAP_OFFSET >> PAGE_SHIFT);
+
+	if (!(vma->vm_flags & VM_MAYSHARE) || first > sched->lane_count ||
+	    vma_pages(vma) > sched->lane_count - first)
+		return -EINVAL;
+	if (vma->vm_flags & VM_WRITE)
+		return -EACCES;
+	vm_flags_mod(vma, VM_DONTEXPAND | VM_DONTDUMP, VM_MAYWRITE);
+	vma->vm_private_data = sched;
+	vma->vm_ops = &lane_vm_ops;
+	return 0;
+}

@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Grants: lanes that are lent to processes, how they are asked back, and what
+ * becomes of those who do not listen. And what an application is told of
+ * preemptions. The engine is a thread of the test; the library is the
+ * application's, because giving a lane back in time is its work.
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+
+#include "distmind_test.h"
+#include "kselftest_harness.h"
+
+#define SECOND 1000000000ULL
+
+/* A gpu with one lane, a vgpu that fills it and one that is in a hurry. */
+struct bed {
+	struct distmind_pool *pool;
+	struct distmind_engine *engine;
+	struct distmind_vgpu *vgpu, *urgent;
+	uint32_t id, urgent_id;
+	pthread_t thread;
+	volatile uint64_t *shared; /* with children: how far they got */
+};
+
+/* A launch is blocks of a millisecond. */
+static void *lane_thread(void *arg)
+{
+	struct distmind_engine *engine = arg;
+	const volatile struct distmind_lane_page *page = distmind_engine_lane(engine, 0);
+	struct distmind_engine_exchange exchange = { .timeout_ms = 50 };
+
+	for (;;) {
+		int err = distmind_engine_exchange(engine, &exchange);
+
+		if (err == -ENODEV)
+			return NULL;
+		exchange.done = exchange.cookie = exchange.status = 0;
+		if (err)
+			continue;
+		exchange.done = exchange.job.id;
+		for (exchange.cookie = exchange.job.cookie;
+		     exchange.cookie < exchange.job.blocks && !page->yield; exchange.cookie++)
+			usleep(1000);
+		if (exchange.cookie < exchange.job.blocks)
+			exchange.status = DISTMIND_DONE_YIELDED;
+	}
+}
+
+static int new_vgpu(struct distmind_pool *pool, uint32_t gpu, uint32_t sched_class,
+		    struct distmind_vgpu **vgpu, uint32_t *id)
+{
+	struct distmind_vgpu_record record = {
+		.gpu = gpu, .memory = MiB, .share = 500, .sched_class = sched_class,
+		.objective_ns = sched_class == DISTMIND_CLASS_LATENCY ? SECOND : 0,
+	};
+	char path[64];
+	int err = distmind_pool_vgpu_create(pool, &record);
+
+	*id = record.id;
+	snprintf(path, sizeof(path), "/dev/distmind/vgpu%u", record.id);
+	return err ? err : distmind_vgpu_open(path, vgpu);
+}
+
+static int bed_make(struct bed *bed, const char *kind, uint32_t capabilities)
+{
+	struct distmind_engine_params params = {
+		.name = "grant", .kind = kind, .memory = 4 * MiB,
+		.numa_node = DISTMIND_NUMA_ANY, .compute_lanes = 1, .capabilities = capabilities,
+	};
+	uint32_t gpu;
+
+	if (distmind_pool_open(&bed->pool) || distmind_engine_register(&params, &bed->engine))
+		return -1;
+	gpu = distmind_engine_gpu(bed->engine);
+	bed->shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return pthread_create(&bed->thread, NULL, lane_thread, bed->engine) ||
+	       new_vgpu(bed->pool, gpu, DISTMIND_CLASS_BEST_EFFORT, &bed->vgpu, &bed->id) ||
+	       new_vgpu(bed->pool, gpu, DISTMIND_CLASS_LATENCY, &bed->urgent, &bed->urgent_id) ||
+	       bed->shared == MAP_FAILED;
+}
+
+static void bed_end(struct bed *bed)
+{
+	distmind_vgpu_close(bed->vgpu);
+	distmind_vgpu_close(bed->urgent);
+	distmind_pool_vgpu_delete(bed->pool, bed->id);
+	distmind_pool_vgpu_delete(bed->pool, bed->urgent_id);
+	distmind_pool_gpu_remove(bed->pool, distmind_engine_gpu(bed->engine));
+	pthread_join(bed->thread, NULL);
+	distmind_engine_close(bed->engine);
+	distmind_pool_close(bed->pool);
+	munmap((void *)bed->shared, PAGE);
+}
+
+FIXTURE(grant)
+{
+	struct bed bed;
+};
+
+FIXTURE_SETUP(grant)
+{
+	ASSERT_EQ(0, bed_make(&self->bed, "plain", DISTMIND_ENGINE__ALL));
+	EXPECT_EQ(DISTMIND_ENGINE__ALL, distmind_engine_capabilities(self->bed.engine));
+}
+
+FIXTURE_TEARDOWN(grant)
+{
+	bed_end(&self->bed);
+}
+
+/* distmind_test_hook.ko is for this kind. */
+FIXTURE(hooked)
+{
+	struct bed bed;
+};
+
+FIXTURE_SETUP(hooked)
+{
+	ASSERT_EQ(0, access("/sys/module/distmind_test_hook", F_OK));
+	ASSERT_EQ(0, bed_make(&self->bed, "hooked", DISTMIND_ENGINE__ALL));
+}
+
+FIXTURE_TEARDOWN(hooked)
+{
+	bed_end(&self->bed);
+}
+
+/* An engine that can nothing but run jobs, and something that is not known yet. */
+FIXTURE(stubborn)
+{
+	struct bed bed;
+};
+
+FIXTURE_SETUP(stubborn)
+{
+	ASSERT_EQ(0, bed_make(&self->bed, "stubborn", 0x80000000));
+	EXPECT_EQ(0, distmind_engine_capabilities(self->bed.engine));
+}
+
+FIXTURE_TEARDOWN(stubborn)
+{
+	bed_end(&self->bed);
+}
+
+/* A launch of so many blocks; *timeline goes to 1 when it has ended. */
+static int launch(struct distmind_vgpu *vgpu, struct distmind_queue *queue, uint32_t blocks,
+		  struct distmind_timeline **timeline)
+{
+	struct distmind_batch *batch;
+	int err = distmind_timeline_create(vgpu, 0, timeline);
+
+	if (err)
+		return err;
+	distmind_batch_create(&batch);
+	distmind_batch_launch(batch, 0, blocks);
+	distmind_batch_signal(batch, *timeline, 1);
+	err = distmind_queue_submit(queue, batch, NULL);
+	distmind_batch_destroy(batch);
+	return err;
+}
+
+/* A short job of the latency class, from submission to its end. */
+static int run_urgent(struct distmind_vgpu *urgent)
+{
+	struct distmind_timeline *timeline;
+	struct distmind_queue *queue;
+	int err = distmind_queue_create(urgent, DISTMIND_LANE_COMPUTE, 1, &queue);
+
+	if (err)
+		return err;
+	err = launch(urgent, queue, 1, &timeline);
+	if (!err)
+		err = distmind_timeline_wait(timeline, 1, 10000);
+	distmind_timeline_destroy(timeline);
+	distmind_queue_destroy(queue);
+	return err;
+}
+
+static uint64_t busy_ns(struct distmind_pool *pool, uint32_t id)
+{
+	struct distmind_vgpu_record record;
+
+	return distmind_pool_vgpu(pool, id, &record) ? 0 : record.busy_ns;
+}
+
+/*
+ * A process that has a lane and works, counting, until limit; what it does when it
+ * is asked for the lane is for the caller to say.
+ */
+enum manners { POLITE, DEAF };
+
+static pid_t holder(struct bed *bed, enum manners manners, uint64_t limit)
+{
+	volatile uint64_t *shared = bed->shared;
+	struct distmind_vgpu *vgpu;
+	struct distmind_grant *grant;
+	char path[64];
+	pid_t pid;
+
+	shared[0] = shared[1] = 0;
+	pid = fork();
+	if (pid)
+		return pid;
+	snprintf(path, sizeof(path), "/dev/distmind/vgpu%u", bed->id);
+	if (distmind_vgpu_open(path, &vgpu) ||
+	    distmind_grant_create(vgpu, DISTMIND_LANE_COMPUTE, &grant) ||
+	    distmind_grant_begin(grant, 10000))
+		_exit(1);
+	shared[1] = 1;
+	while (shared[0] < limit) {
+		usleep(1000);
+		shared[0]++;
+		if (manners == POLITE && distmind_grant_asked(grant) &&
+		    distmind_grant_again(grant, 10000))
+			_exit(2);
+	}
+	_exit(distmind_grant_end(grant) ? 3 : 0);
+}
+
+#define WAIT_UNTIL(condition) ({                                \
+	int __tries = 10000;                                     \
+	while (!(condition) && --__tries)                       \
+		usleep(1000);                                   \
+	__tries;                                                \
+})
+
+TEST_F(grant, a_lane_is_lent_accounted_and_given_back)
+{
+	struct distmind_vgpu_record record;
+	struct distmind_timeline *timeline;
+	struct distmind_queue *queue;
+	struct distmind_grant *grant;
+	uint64_t before;
+
+	ASSERT_EQ(0, distmind_grant_create(self->bed.vgpu, DISTMIND_LANE_COMPUTE, &grant));
+	EXPECT_EQ(-EPROTO, distmind_grant_end(grant));
+	ASSERT_EQ(0, distmind_grant_begin(grant, 1000));
+	EXPECT_EQ(-EALREADY, distmind_grant_begin(grant, 1000));
+	EXPECT_FALSE(distmind_grant_asked(grant));
+	ASSERT_EQ(0, distmind_pool_vgpu(self->bed.pool, self->bed.id, &record));
+	EXPECT_EQ(1, record.queued);
+	EXPECT_EQ(1, record.running);
+	/* It is the process's: jobs of its own class wait. */
+	ASSERT_EQ(0, distmind_queue_create(self->bed.vgpu, DISTMIND_LANE_COMPUTE, 1, &queue));
+	ASSERT_EQ(0, launch(self->bed.vgpu, queue, 1, &timeline));
+	EXPECT_EQ(-ETIMEDOUT, distmind_timeline_wait(timeline, 1, 100));
+	before = busy_ns(self->bed.pool, self->bed.id);
+	EXPECT_LE(SECOND / 10, before);
+	ASSERT_EQ(0, distmind_grant_end(grant));
+	EXPECT_EQ(0, distmind_timeline_wait(timeline, 1, 10000));
+	EXPECT_LE(before, busy_ns(self->bed.pool, self->bed.id));
+	/* And again. */
+	EXPECT_EQ(0, distmind_grant_begin(grant, 1000));
+	distmind_timeline_destroy(timeline);
+	distmind_queue_destroy(queue);
+	distmind_grant_destroy(grant);
+	EXPECT_EQ(0, run_urgent(self->bed.urgent));
+	ASSERT_EQ(0, distmind_pool_vgpu(self->bed.pool, self->bed.id, &record));
+	EXPECT_EQ(0, record.queued);
+	EXPECT_EQ(0, record.running);
+}
+
+TEST_F(grant, a_polite_process_makes_room_and_goes_on)
+{
+	pid_t pid;
+
+	pid = holder(&self->bed, POLITE, 300);
+	ASSERT_LT(0, WAIT_UNTIL(self->bed.shared[1]));
+	EXPECT_EQ(0, run_urgent(self->bed.urgent));
+	EXPECT_GT(300, self->bed.shared[0]);
+	EXPECT_EQ(0, child_status(pid));
+	EXPECT_EQ(300, self->bed.shared[0]);
+}
+
+TEST_F(grant, a_wish_that_is_not_fulfilled_in_time_is_withdrawn)
+{
+	struct distmind_grant *mine, *theirs;
+
+	ASSERT_EQ(0, distmind_grant_create(self->bed.urgent, DISTMIND_LANE_COMPUTE, &mine));
+	ASSERT_EQ(0, distmind_grant_create(self->bed.vgpu, DISTMIND_LANE_COMPUTE, &theirs));
+	ASSERT_EQ(0, distmind_grant_begin(mine, 1000));
+	EXPECT_EQ(-ETIMEDOUT, distmind_grant_begin(theirs, 50));
+	ASSERT_EQ(0, distmind_grant_end(mine));
+	/* Nobody holds it now, so it is there at once. */
+	EXPECT_EQ(0, distmind_grant_begin(mine, 1000));
+	distmind_grant_destroy(mine);
+	distmind_grant_destroy(theirs);
+}
+
+TEST_F(grant, the_death_of_a_holder_gives_the_lane_back)
+{
+	pid_t pid;
+
+	pid = holder(&self->bed, DEAF, ~0ULL);
+	ASSERT_LT(0, WAIT_UNTIL(self->bed.shared[1]));
+	ASSERT_EQ(0, kill(pid, SIGKILL));
+	EXPECT_EQ(128 + SIGKILL, child_status(pid));
+	EXPECT_EQ(0, run_urgent(self->bed.urgent));
+}
+
+static unsigned int rungs; /* that were seen, a bit each */
+
+static void note_rung(const struct distmind_event *event, void *arg)
+{
+	if (event->type == DISTMIND_EVENT_PREEMPT)
+		rungs |= 1U << event->preempt.rung;
+}
+
+static bool saw_rung(struct distmind_pool *pool, uint32_t rung)
+{
+	distmind_pool_dispatch(pool, note_rung, NULL);
+	return rungs & (1U << rung);
+}
+
+/* What every preemption of a deaf process has in common. */
+static int meet_deaf(struct bed *bed, uint64_t limit, pid_t *pid)
+{
+	uint32_t gpu = distmind_engine_gpu(bed->engine);
+
+	rungs = 0;
+	if (distmind_pool_subscribe_preempt(bed->pool) ||
+	    distmind_pool_gpu_grace(bed->pool, gpu, SECOND / 100) ||
+	    distmind_pool_gpu_hang(bed->pool, gpu, SECOND / 2))
+		return -1;
+	*pid = holder(bed, DEAF, limit);
+	return WAIT_UNTIL(bed->shared[1]) ? 0 : -1;
+}
+
+static int survives_killing(struct bed *bed, pid_t pid)
+{
+	struct distmind_gpu_record gpu;
+
+	return run_urgent(bed->urgent) || child_status(pid) != 128 + SIGKILL ||
+	       !saw_rung(bed->pool, DISTMIND_PREEMPT_RUNG_ASK) ||
+	       !saw_rung(bed->pool, DISTMIND_PREEMPT_RUNG_HANG) ||
+	       !saw_rung(bed->pool, DISTMIND_PREEMPT_RUNG_KILL) ||
+	       distmind_pool_gpu(bed->pool, distmind_engine_gpu(bed->engine), &gpu) ||
+	       gpu.state != DISTMIND_GPU_STATE_READY || gpu.hangs != 1;
+}
+
+TEST_F(grant, a_deaf_process_is_killed_and_the_gpu_lives)
+{
+	pid_t pid;
+
+	ASSERT_EQ(0, meet_deaf(&self->bed, ~0ULL, &pid));
+	EXPECT_EQ(0, survives_killing(&self->bed, pid));
+	EXPECT_FALSE(saw_rung(self->bed.pool, DISTMIND_PREEMPT_RUNG_HOOK));
+}
+
+TEST_F(hooked, a_deaf_process_is_off_the_device_while_others_run_and_then_goes_on)
+{
+	struct bed *bed = &self->bed;
+	struct distmind_gpu_record gpu;
+	struct distmind_grant *grant;
+	uint64_t stopped;
+	pid_t pid;
+
+	ASSERT_EQ(0, meet_deaf(bed, 1000, &pid));
+	ASSERT_EQ(0, distmind_grant_create(bed->urgent, DISTMIND_LANE_COMPUTE, &grant));
+	ASSERT_EQ(0, distmind_grant_begin(grant, 10000));
+	stopped = bed->shared[0];
+	usleep(100000);
+	EXPECT_GE(stopped + 1, bed->shared[0]);
+	EXPECT_GT(1000, bed->shared[0]);
+	distmind_grant_destroy(grant);
+	EXPECT_EQ(0, child_status(pid));
+	EXPECT_EQ(1000, bed->shared[0]);
+	EXPECT_TRUE(saw_rung(bed->pool, DISTMIND_PREEMPT_RUNG_ASK));
+	EXPECT_TRUE(saw_rung(bed->pool, DISTMIND_PREEMPT_RUNG_HOOK));
+	EXPECT_TRUE(saw_rung(bed->pool, DISTMIND_PREEMPT_RUNG_YIELDED));
+	EXPECT_FALSE(saw_rung(bed->pool, DISTMIND_PREEMPT_RUNG_HANG));
+	ASSERT_EQ(0, distmind_pool_gpu(bed->pool, distmind_engine_gpu(bed->engine), &gpu));
+	EXPECT_EQ(1, gpu.evictions);
+	EXPECT_EQ(0, gpu.hangs);
+}
+
+TEST_F(hooked, a_hook_that_fails_leaves_it_to_the_hang_limit)
+{
+	FILE *refuse = fopen("/sys/module/distmind_test_hook/parameters/refuse", "w");
+	pid_t pid;
+
+	ASSERT_NE(NULL, refuse);
+	fputs("1\n", refuse);
+	fflush(refuse);
+	ASSERT_EQ(0, meet_deaf(&self->bed, ~0ULL, &pid));
+	EXPECT_EQ(0, survives_killing(&self->bed, pid));
+	EXPECT_TRUE(saw_rung(self->bed.pool, DISTMIND_PREEMPT_RUNG_HOOK));
+	fputs("0\n", refuse);
+	fclose(refuse);
+}
+
+TEST_F(grant, parking_a_vgpu_asks_the_lane_back)
+{
+	struct distmind_vgpu_record record = { .id = self->bed.id, .gpu = DISTMIND_GPU_NONE };
+	struct distmind_grant *grant;
+
+	ASSERT_EQ(0, distmind_grant_create(self->bed.vgpu, DISTMIND_LANE_COMPUTE, &grant));
+	ASSERT_EQ(0, distmind_grant_begin(grant, 1000));
+	ASSERT_EQ(0, distmind_pool_vgpu_set(self->bed.pool, &record, DISTMIND_SET_GPU));
+	EXPECT_TRUE(distmind_grant_asked(grant));
+	EXPECT_EQ(-ESTALE, distmind_grant_end(grant));
+	EXPECT_EQ(-ENXIO, distmind_grant_begin(grant, 1000));
+	EXPECT_EQ(0, run_urgent(self->bed.urgent));
+	distmind_grant_destroy(grant);
+}
+
+static void mortal_engine(volatile uint64_t *gpu)
+{
+	struct distmind_engine_params params = {
+		.name = "mortal", .kind = "plain", .memory = MiB, .numa_node = DISTMIND_NUMA_ANY,
+		.compute_lanes = 1, .capabilities = DISTMIND_ENGINE__ALL,
+	};
+	struct distmind_engine *engine;
+
+	if (distmind_engine_register(&params, &engine))
+		_exit(1);
+	*gpu = distmind_engine_gpu(engine) + 1;
+	lane_thread(engine);
+	_exit(0);
+}
+
+TEST_F(grant, a_lost_gpu_takes_the_lane_from_its_holder)
+{
+	struct distmind_vgpu_record record = { .id = self->bed.id };
+	struct distmind_grant *grant;
+	pid_t pid;
+
+	self->bed.shared[0] = 0;
+	pid = fork();
+	if (!pid)
+		mortal_engine(&self->bed.shared[0]);
+	ASSERT_LT(0, WAIT_UNTIL(self->bed.shared[0]));
+	record.gpu = self->bed.shared[0] - 1;
+	ASSERT_EQ(0, distmind_pool_vgpu_set(self->bed.pool, &record, DISTMIND_SET_GPU));
+	ASSERT_EQ(0, distmind_grant_create(self->bed.vgpu, DISTMIND_LANE_COMPUTE, &grant));
+	ASSERT_EQ(0, distmind_grant_begin(grant, 1000));
+	ASSERT_EQ(0, kill(pid, SIGKILL));
+	EXPECT_EQ(128 + SIGKILL, child_status(pid));
+	EXPECT_TRUE(distmind_grant_asked(grant));
+	EXPECT_EQ(-EOWNERDEAD, distmind_grant_end(grant));
+	distmind_grant_destroy(grant);
+	record.gpu = DISTMIND_GPU_NONE;
+	EXPECT_EQ(0, distmind_pool_vgpu_set(self->bed.pool, &record, DISTMIND_SET_GPU));
+	EXPECT_EQ(0, distmind_pool_gpu_remove(self->bed.pool, self->bed.shared[0] - 1));
+}
+
+/* A long job, preempted or not by a short one of the latency class. */
+static int disturb(struct bed *bed, struct distmind_queue *queue,
+		   struct distmind_timeline **timeline)
+{
+	struct distmind_vgpu_record record;
+
+	return launch(bed->vgpu, queue, 500, timeline) ||
+	       !WAIT_UNTIL(!distmind_pool_vgpu(bed->pool, bed->id, &record) && record.running) ||
+	       run_urgent(bed->urgent);
+}
+
+TEST_F(grant, an_application_is_told_before_and_after_a_preemption)
+{
+	int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	const volatile struct distmind_queue_page *page;
+	struct distmind_timeline *timeline;
+	struct distmind_queue *queue;
+	eventfd_t count;
+
+	ASSERT_EQ(0, distmind_queue_create(self->bed.vgpu, DISTMIND_LANE_COMPUTE, 1, &queue));
+	EXPECT_EQ(NULL, distmind_queue_page(queue));
+	ASSERT_EQ(0, distmind_queue_watch(queue, event));
+	page = distmind_queue_page(queue);
+	ASSERT_NE(NULL, (void *)page);
+	EXPECT_EQ(-1, mprotect((void *)page, PAGE, PROT_READ | PROT_WRITE));
+	ASSERT_EQ(0, disturb(&self->bed, queue, &timeline));
+	EXPECT_EQ(0, eventfd_read(event, &count));
+	EXPECT_EQ(2, count);
+	EXPECT_EQ(1, page->asked);
+	EXPECT_EQ(1, page->yielded);
+	EXPECT_EQ(0, page->yield);
+	EXPECT_EQ(0, distmind_timeline_wait(timeline, 1, 10000));
+	distmind_timeline_destroy(timeline);
+	distmind_queue_destroy(queue);
+	close(event);
+}
+
+TEST_F(stubborn, an_engine_that_does_not_yield_is_not_asked)
+{
+	const volatile struct distmind_queue_page *page;
+	struct distmind_timeline *timeline;
+	struct distmind_queue *queue;
+
+	ASSERT_EQ(0, distmind_queue_create(self->bed.vgpu, DISTMIND_LANE_COMPUTE, 1, &queue));
+	ASSERT_EQ(0, distmind_queue_watch(queue, -1));
+	page = distmind_queue_page(queue);
+	ASSERT_EQ(0, disturb(&self->bed, queue, &timeline));
+	/* First come, first served. */
+	EXPECT_EQ(0, distmind_timeline_status(timeline, 1));
+	EXPECT_EQ(0, page->asked);
+	distmind_timeline_destroy(timeline);
+	distmind_queue_destroy(queue);
+}
+
+TEST_F(stubborn, an_engine_that_does_not_lend_has_no_grants)
+{
+	struct distmind_grant *grant;
+
+	ASSERT_EQ(0, distmind_grant_create(self->bed.vgpu, DISTMIND_LANE_COMPUTE, &grant));
+	EXPECT_EQ(-EOPNOTSUPP, distmind_grant_begin(grant, 1000));
+	distmind_grant_destroy(grant);
+}
+
+TEST_HARNESS_MAIN
