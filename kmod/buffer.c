@@ -8,8 +8,9 @@
  *
  * The table of buffers is read under RCU: what is found there may be on its way
  * out, so a reference must be taken with kref_get_unless_zero(). Nothing of a
- * buffer changes after its creation but its counters.
+ * buffer changes after its creation but its counters and its place in a heap.
  */
+#include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 
@@ -75,12 +76,14 @@ struct distmind_buffer *distmind_buffer_create(struct distmind_vgpu *vgpu, u64 s
 	buffer->kind = kind;
 	buffer->count = size >> PAGE_SHIFT;
 	buffer->vgpu = vgpu;
+	buffer->used_ns = ktime_get_ns();
 
 	buffer->gpu = distmind_vgpu_get_gpu(vgpu);
 	if (IS_ERR(buffer->gpu)) {
 		err = PTR_ERR(buffer->gpu);
 		goto err_free;
 	}
+	buffer->gpu_id = buffer->gpu->id;
 	err = distmind_vgpu_charge(vgpu, size);
 	if (err)
 		goto err_gpu;

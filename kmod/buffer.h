@@ -5,6 +5,7 @@
 #include <linux/kref.h>
 #include <linux/mm_types.h>
 #include <linux/rcupdate.h>
+#include <uapi/linux/distmind.h>
 
 #include "table.h"
 
@@ -20,11 +21,14 @@ struct distmind_vgpu;
  * @id: number
  * @kind: enum distmind_buffer_kind
  * @vgpu: whose quota it is charged to; held
- * @gpu: whose heap it is in; held
- * @start: first page in the heap
+ * @gpu: whose heap it is for; held; see the top of residency.c for who changes it
+ * @gpu_id: number of that gpu, for those who only show it
+ * @resident: it has a place in the heap; under the heap's lock
+ * @start: first page in the heap, if it has a place there
  * @count: how many pages
  * @pages: the pages
- * @leaving: engines do not find it any more; under the heap's lock
+ * @active: jobs on lanes that use it, once for each argument
+ * @used_ns: when one last did
  * @pins: how often dma-buf importers have pinned it
  * @exports: how many dma-bufs of it there are
  * @rcu: dumps read the table of buffers without a lock
@@ -35,10 +39,13 @@ struct distmind_buffer {
 	u32 kind;
 	struct distmind_vgpu *vgpu;
 	struct distmind_gpu *gpu;
+	u32 gpu_id;
+	bool resident;
 	unsigned long start;
 	unsigned long count;
 	struct page **pages;
-	bool leaving;
+	atomic_t active;
+	u64 used_ns;
 	atomic_t pins;
 	atomic_t exports;
 	struct rcu_head rcu;
@@ -51,6 +58,13 @@ struct distmind_buffer *distmind_buffer_from(unsigned long *id);
 void distmind_buffer_get(struct distmind_buffer *buffer);
 void distmind_buffer_put(struct distmind_buffer *buffer);
 int distmind_buffer_mmap(struct distmind_buffer *buffer, struct vm_area_struct *vma);
+
+/* Where in the heap it is; DISTMIND_OFFSET_NONE: nowhere at the moment. */
+static inline u64 distmind_buffer_offset(const struct distmind_buffer *buffer)
+{
+	return READ_ONCE(buffer->resident) ? (u64)READ_ONCE(buffer->start) << PAGE_SHIFT :
+					     DISTMIND_OFFSET_NONE;
+}
 
 static inline u64 distmind_buffer_size(const struct distmind_buffer *buffer)
 {

@@ -294,9 +294,9 @@ static int buffer_info(struct file *file, void *arg, void __user *user)
 	info->id = buffer->id;
 	info->size = distmind_buffer_size(buffer);
 	info->map_offset = map_offset(info->handle);
-	info->heap_offset = (u64)buffer->start << PAGE_SHIFT;
+	info->heap_offset = distmind_buffer_offset(buffer);
 	info->kind = buffer->kind;
-	info->gpu = buffer->gpu->id;
+	info->gpu = buffer->gpu_id;
 	info->pins = atomic_read(&buffer->pins);
 	distmind_buffer_put(buffer);
 	return 0;
@@ -563,7 +563,7 @@ static void client_show_fdinfo(struct seq_file *m, struct file *file)
 {
 	struct distmind_client *client = file->private_data;
 	struct distmind_vgpu *vgpu = client->vgpu;
-	u64 total = 0, shared = 0, active = 0;
+	u64 total = 0, shared = 0, resident = 0, active = 0;
 	struct distmind_buffer *buffer;
 	unsigned long handle;
 	u32 gpu;
@@ -576,7 +576,9 @@ static void client_show_fdinfo(struct seq_file *m, struct file *file)
 		total += size;
 		if (atomic_read(&buffer->exports))
 			shared += size;
-		if (atomic_read(&buffer->pins))
+		if (READ_ONCE(buffer->resident))
+			resident += size;
+		if (atomic_read(&buffer->pins) || atomic_read(&buffer->active))
 			active += size;
 	}
 	mutex_unlock(&vgpu->lock);
@@ -585,7 +587,7 @@ static void client_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "drm-client-id:\t%llu\n", client->id);
 	seq_printf(m, "drm-total-heap:\t%llu KiB\n", total >> 10);
 	seq_printf(m, "drm-shared-heap:\t%llu KiB\n", shared >> 10);
-	seq_printf(m, "drm-resident-heap:\t%llu KiB\n", total >> 10);
+	seq_printf(m, "drm-resident-heap:\t%llu KiB\n", resident >> 10);
 	seq_printf(m, "drm-active-heap:\t%llu KiB\n", active >> 10);
 	seq_printf(m, "distmind-vgpu:\t%u\n", vgpu->id);
 	if (gpu == DISTMIND_GPU_NONE)

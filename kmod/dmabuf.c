@@ -5,8 +5,8 @@
  * A dma-buf holds its buffer until it is released. This is a dynamic exporter:
  * it has pin and unpin. Pins are counted, because several importers pin at the
  * same time and the core pins on behalf of those who cannot be moved. What is
- * pinned is never evicted; what is not may be, one day, so map and unmap come
- * with the reservation lock held on all kernels.
+ * pinned keeps its place in the heap; map and unmap come with the reservation
+ * lock held on all kernels.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
@@ -17,6 +17,7 @@
 #include "buffer.h"
 #include "compat.h"
 #include "dmabuf.h"
+#include "residency.h"
 #include <uapi/linux/distmind.h>
 
 static int dmabuf_pin(struct dma_buf_attachment *attachment)
@@ -31,7 +32,8 @@ static void dmabuf_unpin(struct dma_buf_attachment *attachment)
 {
 	struct distmind_buffer *buffer = attachment->dmabuf->priv;
 
-	atomic_dec(&buffer->pins);
+	if (atomic_dec_and_test(&buffer->pins))
+		distmind_residency_wake();
 }
 
 static struct sg_table *dmabuf_map(struct dma_buf_attachment *attachment,

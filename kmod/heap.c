@@ -9,12 +9,11 @@
  * page is ever handed out again that somebody can still write to.
  *
  * The engine maps the whole address space once. Its page tables are filled by
- * faults and emptied when a buffer goes. heap->lock orders the two: a fault
- * finds the buffer and inserts its pages under the lock. A departure marks the
- * buffer under the lock, so that no fault finds it any more, then zaps the
- * mapping, and only then, under the lock again, frees the range: whoever gets
- * the range next must not meet page table entries of the one before. The lock
- * nests inside mmap_lock and is never held around user access.
+ * faults and emptied when a buffer leaves its range. heap->lock orders the two: a
+ * fault finds the buffer and inserts its pages under the lock, and a departure
+ * frees the range and zaps the mapping of it under the lock: whoever gets the range
+ * next must not meet page table entries of the one before. The lock nests inside
+ * mmap_lock and outside of the mapping's own, and is never held around user access.
  *
  * A heap is part of its gpu and lives as long; each buffer holds its gpu.
  */
@@ -51,41 +50,58 @@ void distmind_heap_destroy(struct distmind_heap *heap)
 	iput(heap->inode);
 }
 
-/* -ENOSPC: there is no contiguous range of that size. */
-int distmind_heap_add(struct distmind_heap *heap, struct distmind_buffer *buffer)
+/* -ENOSPC: there is no contiguous range of that size. Under the lock. */
+int distmind_heap_place(struct distmind_heap *heap, struct distmind_buffer *buffer)
 {
 	MA_STATE(mas, &heap->ranges, 0, 0);
-	int err;
+	int err = -EBUSY;
 
-	if (mutex_lock_killable(&heap->lock))
-		return -EINTR;
-	if (buffer->count > heap->pages)
-		err = -EBUSY;
-	else
+	lockdep_assert_held(&heap->lock);
+	if (buffer->count <= heap->pages)
 		err = mas_empty_area(&mas, 0, heap->pages - 1, buffer->count);
 	if (!err) {
 		buffer->start = mas.index;
 		mas_set_range(&mas, buffer->start, buffer->start + buffer->count - 1);
 		err = mas_store_gfp(&mas, buffer, GFP_KERNEL);
 	}
-	if (!err)
-		heap->used += buffer->count;
+	if (err)
+		return err == -EBUSY ? -ENOSPC : err;
+	heap->used += buffer->count;
+	/* Whoever sees it resident sees where. */
+	smp_store_release(&buffer->resident, true);
+	return 0;
+}
+
+/* Under the lock; the caller has seen to it that nobody uses it. */
+void distmind_heap_withdraw(struct distmind_heap *heap, struct distmind_buffer *buffer)
+{
+	MA_STATE(mas, &heap->ranges, buffer->start, buffer->start + buffer->count - 1);
+
+	lockdep_assert_held(&heap->lock);
+	WRITE_ONCE(buffer->resident, false);
+	mas_erase(&mas);
+	heap->used -= buffer->count;
+	unmap_mapping_range(heap->inode->i_mapping, (loff_t)buffer->start << PAGE_SHIFT,
+			    (loff_t)buffer->count << PAGE_SHIFT, 1);
+}
+
+/* If there is no room it stays outside until a job needs it. */
+int distmind_heap_add(struct distmind_heap *heap, struct distmind_buffer *buffer)
+{
+	int err;
+
+	if (mutex_lock_killable(&heap->lock))
+		return -EINTR;
+	err = distmind_heap_place(heap, buffer);
 	mutex_unlock(&heap->lock);
-	return err == -EBUSY ? -ENOSPC : err;
+	return err == -ENOSPC ? 0 : err;
 }
 
 void distmind_heap_del(struct distmind_heap *heap, struct distmind_buffer *buffer)
 {
-	MA_STATE(mas, &heap->ranges, buffer->start, buffer->start + buffer->count - 1);
-
 	mutex_lock(&heap->lock);
-	buffer->leaving = true;
-	mutex_unlock(&heap->lock);
-	unmap_mapping_range(heap->inode->i_mapping, (loff_t)buffer->start << PAGE_SHIFT,
-			    (loff_t)buffer->count << PAGE_SHIFT, 1);
-	mutex_lock(&heap->lock);
-	mas_erase(&mas);
-	heap->used -= buffer->count;
+	if (buffer->resident)
+		distmind_heap_withdraw(heap, buffer);
 	mutex_unlock(&heap->lock);
 }
 
@@ -202,7 +218,7 @@ static vm_fault_t heap_fault(struct vm_fault *vmf)
 	if (mutex_lock_killable(&heap->lock))
 		return VM_FAULT_NOPAGE;
 	buffer = mas_walk(&mas);
-	if (buffer && !buffer->leaving)
+	if (buffer)
 		ret = distmind_heap_insert(vmf, buffer->pages, buffer->count,
 					   vmf->pgoff - buffer->start);
 	mutex_unlock(&heap->lock);

@@ -10,11 +10,12 @@ struct distmind_buffer;
 
 /**
  * struct distmind_heap - the memory of a gpu, as an address space of pages
- * @lock: guards @ranges and @used, and orders the engine's page faults
+ * @lock: guards @ranges, @used and @evictions, and orders the engine's page faults
  *	against the departure of a buffer
  * @ranges: page offset to the buffer that covers it
  * @pages: size in pages
  * @used: pages that buffers cover
+ * @evictions: how often a buffer was put out to make room
  * @node: NUMA node that pages come from
  * @inode: owns the address space in which the engine has the heap mapped
  */
@@ -23,6 +24,7 @@ struct distmind_heap {
 	struct maple_tree ranges;
 	unsigned long pages;
 	unsigned long used;
+	u64 evictions;
 	int node;
 	struct inode *inode;
 };
@@ -33,6 +35,8 @@ void distmind_heap_destroy(struct distmind_heap *heap);
 
 int distmind_heap_add(struct distmind_heap *heap, struct distmind_buffer *buffer);
 void distmind_heap_del(struct distmind_heap *heap, struct distmind_buffer *buffer);
+int distmind_heap_place(struct distmind_heap *heap, struct distmind_buffer *buffer);
+void distmind_heap_withdraw(struct distmind_heap *heap, struct distmind_buffer *buffer);
 
 struct page **distmind_heap_alloc_pages(struct distmind_heap *heap, unsigned long count);
 void distmind_heap_free_pages(struct page **pages, unsigned long count);

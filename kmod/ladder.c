@@ -29,6 +29,8 @@
 /* When the lane's next rung is due; 0: never. */
 u64 distmind_ladder_due(const struct distmind_sched *sched, const struct distmind_lane *lane)
 {
+	if (lane->admitting)
+		return 0;
 	if (lane->job && lane->asked_ns)
 		return lane->asked_ns + (lane->hooked ? sched->hang_ns :
 					 min(sched->grace_ns, sched->hang_ns));
@@ -90,6 +92,8 @@ bool distmind_ladder_check(struct distmind_sched *sched, u64 now, struct list_he
 	for (i = 0; i < sched->lane_count; i++) {
 		struct distmind_lane *lane = &sched->lanes[i];
 
+		if (lane->admitting)
+			continue;
 		if (lane->job && lane->asked_ns && now - lane->asked_ns >= sched->hang_ns)
 			fail_hanging(sched, lane, now, ended);
 		else if (!lane->failed || now - lane->failed_ns < sched->hang_ns)
@@ -114,7 +118,7 @@ static struct distmind_lane *find_hook(struct distmind_sched *sched, u64 now, bo
 
 	for (i = 0; i < sched->lane_count; i++) {
 		struct distmind_lane *lane = &sched->lanes[i];
-		bool evict = lane->job && lane->asked_ns && !lane->hooked &&
+		bool evict = lane->delivered && lane->asked_ns && !lane->hooked &&
 			     now - lane->asked_ns >= sched->grace_ns;
 
 		if (!lane->resume && !evict)

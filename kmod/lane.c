@@ -13,6 +13,7 @@
 #include "netlink.h"
 #include "preempt.h"
 #include "queue.h"
+#include "residency.h"
 #include "trace.h"
 #include "vgpu.h"
 
@@ -69,6 +70,8 @@ void distmind_lane_ask(struct distmind_sched *sched, struct distmind_lane *lane,
 		return;
 	lane->asked_ns = now;
 	lane->hooked = false;
+	if (lane->admitting)
+		distmind_residency_wake();
 	sched->stats.preemptions++;
 	atomic64_inc(&stats_of(lane->job)->preemptions);
 	if (!lane->lent)
@@ -136,6 +139,7 @@ struct distmind_job *distmind_lane_stop(struct distmind_sched *sched, struct dis
 	struct distmind_queue *queue = job->queue;
 	u64 ran = lane->delivered ? now - lane->started_ns : 0;
 
+	distmind_residency_release(job);
 	policy_done(&sched->policy[lane->kind], &queue->entity, ran, now);
 	job->ran_ns += reported ? min(reported, ran) : ran;
 	sched->stats.busy_ns[lane->kind] += ran;

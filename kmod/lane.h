@@ -19,6 +19,7 @@ struct vm_area_struct;
  * @page: what its engine sees: the request to yield
  * @job: what is on it, or NULL
  * @fetching: a thread of the engine waits for a job
+ * @admitting: that thread brings in @job's buffers: nobody else may take it away
  * @offered: @job is for the engine
  * @delivered: @job has begun: the engine has been given it, or the lane was lent
  * @lent: whose grant has the lane, or NULL; also when the job was failed, until the
@@ -39,6 +40,7 @@ struct distmind_lane {
 	struct distmind_lane_page *page;
 	struct distmind_job *job;
 	bool fetching;
+	bool admitting;
 	bool offered;
 	bool delivered;
 	struct distmind_queue *lent;

@@ -10,6 +10,7 @@
  *   sched      who runs next             lane     where it runs
  *   grant      lanes lent to processes   ladder   those who do not yield
  *   buffer     memory of a vgpu          dmabuf   the same, for other devices
+ *   heap       a gpu's address space     residency  who is in it
  *   netlink    the operator's and the daemon's side
  */
 #include <linux/init.h>

@@ -106,6 +106,7 @@ static bool fill_gpu(struct sk_buff *skb, void *object)
 		 nla_put_s32(skb, DISTMIND_A_GPU_NUMA_NODE, gpu->heap.node) ||
 		 put_u64(skb, DISTMIND_A_GPU_MEMORY, (u64)gpu->heap.pages << PAGE_SHIFT) ||
 		 put_u64(skb, DISTMIND_A_GPU_MEMORY_USED, distmind_heap_bytes_used(&gpu->heap)) ||
+		 put_u64(skb, DISTMIND_A_GPU_MEMORY_EVICTIONS, READ_ONCE(gpu->heap.evictions)) ||
 		 nla_put_u32(skb, DISTMIND_A_GPU_VGPUS, gpu->vgpu_count) ||
 		 nla_put_u32(skb, DISTMIND_A_GPU_ENGINE_PID, gpu->engine_pid));
 }
@@ -167,9 +168,9 @@ static bool fill_buffer(struct sk_buff *skb, void *object)
 
 	return !(nla_put_u32(skb, DISTMIND_A_BUFFER_ID, buffer->id) ||
 		 nla_put_u32(skb, DISTMIND_A_BUFFER_VGPU, buffer->vgpu->id) ||
-		 nla_put_u32(skb, DISTMIND_A_BUFFER_GPU, buffer->gpu->id) ||
+		 nla_put_u32(skb, DISTMIND_A_BUFFER_GPU, buffer->gpu_id) ||
 		 put_u64(skb, DISTMIND_A_BUFFER_SIZE, distmind_buffer_size(buffer)) ||
-		 put_u64(skb, DISTMIND_A_BUFFER_OFFSET, (u64)buffer->start << PAGE_SHIFT) ||
+		 put_u64(skb, DISTMIND_A_BUFFER_OFFSET, distmind_buffer_offset(buffer)) ||
 		 nla_put_u32(skb, DISTMIND_A_BUFFER_KIND, buffer->kind) ||
 		 nla_put_u32(skb, DISTMIND_A_BUFFER_PINS, atomic_read(&buffer->pins)));
 }

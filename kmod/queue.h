@@ -59,6 +59,7 @@ struct distmind_job_wait {
  * @ready_ns: when it had nothing left to wait for
  * @since_ns: since when it is ready and not on a lane
  * @ran_ns: for how long it has run so far
+ * @admitted: its buffers are active, see residency.c
  * @error: with what it ended; JOB_DROPPED: with what its queue ended
  * @suspended: a grant whose work the vendor's hook has stopped; whoever lets it
  *	go on or ends it must have the hook resume it
@@ -84,6 +85,7 @@ struct distmind_job {
 	u64 since_ns;
 	u64 ran_ns;
 	int error;
+	bool admitted;
 	bool suspended;
 	struct pid *pid;
 	struct distmind_timeline *signal;

@@ -21,13 +21,20 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
+#include "buffer.h"
 #include "gpu.h"
 #include "grant.h"
 #include "ladder.h"
 #include "lane.h"
 #include "queue.h"
+#include "residency.h"
 #include "sched.h"
 #include "vgpu.h"
+
+static struct distmind_gpu *gpu_of(struct distmind_sched *sched)
+{
+	return container_of(sched, struct distmind_gpu, sched);
+}
 
 static u64 earlier(u64 a, u64 b)
 {
@@ -229,7 +236,6 @@ void distmind_sched_dispatch(struct distmind_sched *sched, u64 now)
 static void work_due(struct work_struct *work)
 {
 	struct distmind_sched *sched = container_of(work, struct distmind_sched, work);
-	struct distmind_gpu *gpu = container_of(sched, struct distmind_gpu, sched);
 	LIST_HEAD(ended);
 	bool answers;
 	u64 now;
@@ -245,7 +251,7 @@ static void work_due(struct work_struct *work)
 	distmind_job_end_all(&ended);
 	/* If somebody has the pool's lock, later: the timer is due already. */
 	if (!answers)
-		distmind_gpu_try_lose(gpu);
+		distmind_gpu_try_lose(gpu_of(sched));
 }
 
 /* What the engine says about the job that it had. */
@@ -284,10 +290,12 @@ static int take_back(struct distmind_sched *sched, struct distmind_lane *lane,
 	return 0;
 }
 
+/* Its buffers are active, so they are where they are until it leaves the lane. */
 static void deliver(struct distmind_sched *sched, struct distmind_lane *lane,
 		    struct distmind_engine_job *out)
 {
 	struct distmind_job *job = lane->job;
+	u32 i;
 
 	out->id = job->id;
 	out->cookie = job->cookie;
@@ -297,8 +305,50 @@ static void deliver(struct distmind_sched *sched, struct distmind_lane *lane,
 	out->blocks = job->blocks;
 	out->args = job->arg_count;
 	memcpy(out->arg, job->args, job->arg_count * sizeof(*job->args));
+	for (i = 0; i < job->arg_count; i++) {
+		if (job->buffers[i])
+			out->arg[i].value += (u64)job->buffers[i]->start << PAGE_SHIFT;
+	}
 	lane->page->job = job->id;
 	distmind_lane_begin(sched, lane, ktime_get_ns());
+}
+
+/* The slow way: some of the buffers must be brought in first. */
+static int deliver_later(struct distmind_sched *sched, struct distmind_lane *lane,
+			 struct distmind_engine_job *out)
+{
+	struct distmind_job *job = lane->job;
+	LIST_HEAD(ended);
+	int err;
+	u64 now;
+
+	err = distmind_residency_admit(gpu_of(sched), job, lane);
+	spin_lock(&sched->lock);
+	now = ktime_get_ns();
+	lane->admitting = false;
+	if (sched->error) {
+		distmind_job_end(distmind_lane_stop(sched, lane, sched->error, 0, now),
+				 sched->error, &ended);
+		err = -ENODEV;
+	} else if (!err) {
+		deliver(sched, lane, out);
+	} else {
+		/* Back to its queue if it was in a hurry to leave, else it cannot be. */
+		bool back = err == -EAGAIN || err == -EINTR;
+		int error = job->queue->error ? job->queue->error : err;
+
+		distmind_lane_stop(sched, lane, back ? DISTMIND_DONE_YIELDED : err, 0, now);
+		if (!back || job->queue->error) {
+			distmind_lane_count_end(sched, job, error, now);
+			distmind_job_end(job, error, &ended);
+		}
+		distmind_queue_advance(job->queue, now, &ended);
+		err = -EINTR;
+	}
+	distmind_sched_dispatch(sched, now);
+	spin_unlock(&sched->lock);
+	distmind_job_end_all(&ended);
+	return err;
 }
 
 /* Up to now: with what is on the lanes. */
@@ -360,6 +410,7 @@ void distmind_sched_configure(struct distmind_sched *sched, const struct policy 
 int distmind_sched_exchange(struct distmind_sched *sched, struct distmind_engine_exchange *arg)
 {
 	struct distmind_lane *lane;
+	bool admitting = false;
 	LIST_HEAD(ended);
 	long left = 1;
 	u64 now;
@@ -374,7 +425,7 @@ int distmind_sched_exchange(struct distmind_sched *sched, struct distmind_engine
 
 	spin_lock(&sched->lock);
 	now = ktime_get_ns();
-	if (lane->fetching)
+	if (lane->fetching || lane->admitting)
 		err = -EBUSY;
 	else
 		err = arg->done ? take_back(sched, lane, arg, now, &ended) : 0;
@@ -394,14 +445,15 @@ int distmind_sched_exchange(struct distmind_sched *sched, struct distmind_engine
 							msecs_to_jiffies(arg->timeout_ms));
 	spin_lock(&sched->lock);
 	lane->fetching = false;
-	if (lane->offered)
+	if (!lane->offered)
+		err = sched->error ? -ENODEV : left < 0 ? -EINTR : -ETIMEDOUT;
+	else if (distmind_residency_try(gpu_of(sched), lane->job, ktime_get_ns()))
 		deliver(sched, lane, &arg->job);
-	else if (sched->error)
-		err = -ENODEV;
 	else
-		err = left < 0 ? -EINTR : -ETIMEDOUT;
+		admitting = true;
+	lane->admitting = admitting;
 	spin_unlock(&sched->lock);
-	return err;
+	return admitting ? deliver_later(sched, lane, &arg->job) : err;
 }
 
 /* The gpu is lost or removed: nothing runs any more, and everybody is told. */
@@ -420,7 +472,7 @@ void distmind_sched_end(struct distmind_sched *sched, int error)
 	for (i = 0; i < sched->lane_count; i++) {
 		struct distmind_lane *lane = &sched->lanes[i];
 
-		if (lane->job) {
+		if (lane->job && !lane->admitting) {
 			distmind_job_end(distmind_lane_stop(sched, lane, error, 0, now), error,
 					 &ended);
 			if (!lane->lent)
@@ -430,6 +482,7 @@ void distmind_sched_end(struct distmind_sched *sched, int error)
 			distmind_grant_forsake(sched, lane, now);
 		wake_up_interruptible(&lane->wait);
 	}
+	distmind_residency_wake();
 	list_for_each_entry(tenant, &sched->tenants, in_sched) {
 		if (!tenant->error)
 			tenant->error = error;

@@ -112,14 +112,14 @@ static int resolve_arg(struct distmind_client *client, struct distmind_queue *qu
 	buffer = xa_load(&client->buffers, arg->buffer);
 	if (!buffer)
 		return -ENOENT;
-	if (buffer->gpu != queue->tenant->gpu)
+	/* Its own follow a vgpu to wherever it is bound. */
+	if (buffer->vgpu != client->vgpu && READ_ONCE(buffer->gpu) != queue->tenant->gpu)
 		return -EXDEV;
 	size = distmind_buffer_size(buffer);
 	if (arg->value > size || arg->length > size - arg->value)
 		return -ERANGE;
 	distmind_buffer_get(buffer);
 	job->buffers[i] = buffer;
-	job->args[i].value += (u64)buffer->start << PAGE_SHIFT;
 	return 0;
 }
 

@@ -68,9 +68,9 @@ DECLARE_EVENT_CLASS(distmind_buffer,
 				     __field(u64, offset)),
 		    TP_fast_assign(__entry->buffer = buffer->id;
 				   __entry->vgpu = buffer->vgpu->id;
-				   __entry->gpu = buffer->gpu->id;
+				   __entry->gpu = buffer->gpu_id;
 				   __entry->size = distmind_buffer_size(buffer);
-				   __entry->offset = (u64)buffer->start << PAGE_SHIFT;),
+				   __entry->offset = distmind_buffer_offset(buffer);),
 		    TP_printk("buffer=%u vgpu=%u gpu=%u size=%llu offset=%llu", __entry->buffer,
 			      __entry->vgpu, __entry->gpu, __entry->size, __entry->offset));
 

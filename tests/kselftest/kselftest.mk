@@ -8,6 +8,9 @@
 KSFT_LDLIBS_netlink = $(shell pkg-config --libs libnl-genl-3.0)
 KSFT_CFLAGS_netlink = $(shell pkg-config --cflags libnl-genl-3.0)
 
+# The memory pool's own code, in one process with the test.
+KSFT_LDLIBS_memory = -libverbs -lrdmacm -lcrypto -lsystemd -ljansson -linih
+
 KSFT_SRC := $(wildcard tests/kselftest/*.c)
 KSFT_COMMON := $(wildcard tests/kselftest/common/*.c)
 KSFT := $(KSFT_SRC:tests/kselftest/%.c=$(O)/kselftest/%)
@@ -24,9 +27,11 @@ $(O)/engine/template: tests/engine/template.c uapi/linux/distmind.h
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE -Iuapi $< -o $@ -pthread
 
+$(O)/kselftest/memory: $(call us_objects,$(MEMORY_SRC) $(MODEL_SRC) $(COMMON_SRC))
+
 $(O)/kselftest/%: tests/kselftest/%.c $(KSFT_COMMON) $(O)/lib/libdistmind.so
 	@mkdir -p $(@D) $(O)/obj/kselftest
-	$(CC) $(KSFT_CFLAGS) $(KSFT_CFLAGS_$*) -MF $(O)/obj/kselftest/$*.d $(filter %.c,$^) -o $@ \
+	$(CC) $(KSFT_CFLAGS) $(KSFT_CFLAGS_$*) -MF $(O)/obj/kselftest/$*.d $(filter %.c %.o,$^) -o $@ \
 		-L$(O)/lib -ldistmind $(if $(filter rdma%,$*),-libverbs) $(KSFT_LDLIBS_$*)
 
 -include $(wildcard $(O)/obj/kselftest/*.d)

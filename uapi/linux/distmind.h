@@ -35,7 +35,7 @@
  *   ENXIO        the vgpu is parked: no gpu backs it at the moment
  *   EOWNERDEAD   the vgpu's gpu is lost: its engine died
  *   EDQUOT       the vgpu's memory quota does not allow it
- *   ENOSPC       the gpu's heap has no contiguous room of that size
+ *   ENOSPC       the gpu's heap is too small for it
  *   ENOMEM       the host, or the caller's memory cgroup, is out of memory
  *   ESTALE       the queue has ended: the vgpu was bound to another gpu
  *   EINTR        a fatal signal arrived
@@ -362,13 +362,17 @@ struct distmind_buffer_destroy {
 	__u32 pad;
 };
 
+#define DISTMIND_OFFSET_NONE		(~0ULL)
+
 /**
  * struct distmind_buffer_info - what is known of a buffer
  * @handle: in, of the buffer
  * @id: out, its number in the operator's tools
  * @size: out, in bytes
  * @map_offset: out
- * @heap_offset: out, where in its gpu's heap it starts
+ * @heap_offset: out, where in its gpu's heap it starts at the moment, or
+ *	DISTMIND_OFFSET_NONE: the heap is full of others, and it has been put out until
+ *	a job uses it
  * @kind: out, enum distmind_buffer_kind
  * @gpu: out, number of the gpu whose heap it is in
  * @pins: out, how often dma-buf importers have pinned it

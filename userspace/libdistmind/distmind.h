@@ -247,6 +247,7 @@ struct distmind_gpu_record {
 	int32_t numa_node;
 	uint64_t memory;
 	uint64_t memory_used;
+	uint64_t memory_evictions; /* buffers put out of the heap for others */
 	uint32_t vgpus;
 	uint32_t engine_pid;
 	char policy[DISTMIND_NAME_LEN];
@@ -298,7 +299,7 @@ struct distmind_buffer_record {
 	uint32_t gpu;
 	uint32_t kind;
 	uint64_t size;
-	uint64_t offset;
+	uint64_t offset; /* in the heap, or DISTMIND_OFFSET_NONE */
 	uint32_t pins;
 };
 

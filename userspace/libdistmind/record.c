@@ -22,7 +22,7 @@ static const struct nla_policy gpu_policy[DISTMIND_A_GPU_MAX + 1] = {
 	[DISTMIND_A_GPU_BUSY] = U64,	    [DISTMIND_A_GPU_PREEMPTIONS] = U64,
 	[DISTMIND_A_GPU_HANGS] = U64,	    [DISTMIND_A_GPU_COPY_BUSY] = U64,
 	[DISTMIND_A_GPU_GRACE] = U64,	    [DISTMIND_A_GPU_CAPABILITIES] = U32,
-	[DISTMIND_A_GPU_EVICTIONS] = U64,
+	[DISTMIND_A_GPU_EVICTIONS] = U64,   [DISTMIND_A_GPU_MEMORY_EVICTIONS] = U64,
 };
 
 static const struct nla_policy vgpu_policy[DISTMIND_A_VGPU_MAX + 1] = {
@@ -119,6 +119,7 @@ int distmind_record_gpu(struct nlattr *head, int len, void *record)
 		gpu->numa_node = (int32_t)get_u32(table[DISTMIND_A_GPU_NUMA_NODE]);
 	gpu->memory = get_u64(table[DISTMIND_A_GPU_MEMORY]);
 	gpu->memory_used = get_u64(table[DISTMIND_A_GPU_MEMORY_USED]);
+	gpu->memory_evictions = get_u64(table[DISTMIND_A_GPU_MEMORY_EVICTIONS]);
 	gpu->vgpus = get_u32(table[DISTMIND_A_GPU_VGPUS]);
 	gpu->engine_pid = get_u32(table[DISTMIND_A_GPU_ENGINE_PID]);
 	get_text(gpu->policy, table[DISTMIND_A_GPU_POLICY]);

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Residency: more buffers than the gpu has memory for. What jobs find in them is
+ * what was put there, wherever they have been meanwhile. The engine is threads of
+ * the test.
+ */
+#include <pthread.h>
+
+#include "distmind_test.h"
+#include "importer/importer.h"
+#include "kselftest_harness.h"
+
+#define HEAP (4 * MiB)
+
+/* What the engine does with each range of a launch; the argument before it says which byte. */
+enum {
+	OP_STORE,
+	OP_CHECK, /* fails with EILSEQ if it is another one */
+	OP_HOLD,  /* a check that takes 50 ms */
+};
+
+struct gpu {
+	struct distmind_engine *engine;
+	pthread_t threads[2];
+};
+
+static struct lane {
+	struct distmind_engine *engine;
+	uint32_t number;
+} lanes[2][2];
+
+static int work_on(char *heap, const struct distmind_engine_job *job)
+{
+	for (uint32_t i = 0; i + 1 < job->args; i += 2) {
+		char *memory = heap + job->arg[i + 1].value;
+
+		if (job->operation == OP_STORE)
+			memset(memory, job->arg[i].value, job->arg[i + 1].length);
+		else if (!all_bytes(memory, job->arg[i + 1].length, job->arg[i].value))
+			return -EILSEQ;
+	}
+	if (job->operation == OP_HOLD)
+		usleep(50000);
+	return 0;
+}
+
+static void *lane_thread(void *arg)
+{
+	struct lane *lane = arg;
+	struct distmind_engine_exchange exchange = { .lane = lane->number, .timeout_ms = 50 };
+
+	for (;;) {
+		int err = distmind_engine_exchange(lane->engine, &exchange);
+
+		if (err == -ENODEV)
+			return NULL;
+		exchange.done = 0;
+		if (err)
+			continue;
+		exchange.status = work_on(distmind_engine_heap(lane->engine), &exchange.job);
+		exchange.done = exchange.job.id;
+	}
+}
+
+FIXTURE(residency)
+{
+	struct distmind_pool *pool;
+	struct gpu gpus[2];
+	struct distmind_vgpu *vgpu;
+	struct distmind_queue *queue;
+	struct distmind_batch *batch;
+	struct distmind_timeline *timeline;
+	uint64_t value;
+	uint32_t id;
+};
+
+static int gpu_start(struct gpu *gpu, struct lane *lanes, const char *name)
+{
+	struct distmind_engine_params params = {
+		.name = name, .kind = "residency", .memory = HEAP, .numa_node = DISTMIND_NUMA_ANY,
+		.compute_lanes = 2, .capabilities = DISTMIND_ENGINE_YIELDS,
+	};
+
+	if (distmind_engine_register(&params, &gpu->engine))
+		return -1;
+	for (uint32_t i = 0; i < 2; i++) {
+		lanes[i] = (struct lane){ gpu->engine, i };
+		if (pthread_create(&gpu->threads[i], NULL, lane_thread, &lanes[i]))
+			return -1;
+	}
+	return 0;
+}
+
+static void gpu_stop(struct distmind_pool *pool, struct gpu *gpu)
+{
+	distmind_pool_gpu_remove(pool, distmind_engine_gpu(gpu->engine));
+	for (int i = 0; i < 2; i++)
+		pthread_join(gpu->threads[i], NULL);
+	distmind_engine_close(gpu->engine);
+}
+
+FIXTURE_SETUP(residency)
+{
+	struct distmind_vgpu_record record = {
+		.memory = 16 * HEAP, .share = 500, .sched_class = DISTMIND_CLASS_STANDARD,
+	};
+	char path[64];
+
+	ASSERT_EQ(0, distmind_pool_open(&self->pool));
+	ASSERT_EQ(0, gpu_start(&self->gpus[0], lanes[0], "first"));
+	ASSERT_EQ(0, gpu_start(&self->gpus[1], lanes[1], "second"));
+	record.gpu = distmind_engine_gpu(self->gpus[0].engine);
+	ASSERT_EQ(0, distmind_pool_vgpu_create(self->pool, &record));
+	self->id = record.id;
+	snprintf(path, sizeof(path), "/dev/distmind/vgpu%u", record.id);
+	ASSERT_EQ(0, distmind_vgpu_open(path, &self->vgpu));
+	ASSERT_EQ(0, distmind_queue_create(self->vgpu, DISTMIND_LANE_COMPUTE, 1024, &self->queue));
+	ASSERT_EQ(0, distmind_timeline_create(self->vgpu, 0, &self->timeline));
+	ASSERT_EQ(0, distmind_batch_create(&self->batch));
+}
+
+FIXTURE_TEARDOWN(residency)
+{
+	distmind_batch_destroy(self->batch);
+	distmind_timeline_destroy(self->timeline);
+	distmind_queue_destroy(self->queue);
+	distmind_vgpu_close(self->vgpu);
+	distmind_pool_vgpu_delete(self->pool, self->id);
+	gpu_stop(self->pool, &self->gpus[0]);
+	gpu_stop(self->pool, &self->gpus[1]);
+	distmind_pool_close(self->pool);
+}
+
+static uint64_t place_of(struct distmind_buffer *buffer)
+{
+	struct distmind_buffer_info info;
+
+	return distmind_buffer_info(buffer, &info) ? 0 : info.heap_offset;
+}
+
+static void add_whole(struct distmind_batch *batch, unsigned char byte,
+		      struct distmind_buffer *buffer)
+{
+	distmind_batch_number(batch, byte);
+	distmind_batch_range(batch, buffer, 0, distmind_buffer_size(buffer));
+}
+
+/* Submit what was put into the batch, with a signal by its last job; wait for it. */
+static int run_batch(FIXTURE_DATA(residency) *self, struct distmind_queue *queue)
+{
+	int err;
+
+	distmind_batch_signal(self->batch, self->timeline, ++self->value);
+	err = distmind_queue_submit(queue, self->batch, NULL);
+	distmind_batch_clear(self->batch);
+	return err ? err : distmind_timeline_wait(self->timeline, self->value, 20000);
+}
+
+static int run_one(FIXTURE_DATA(residency) *self, uint32_t operation, unsigned char byte,
+		   struct distmind_buffer *buffer)
+{
+	distmind_batch_launch(self->batch, operation, 1);
+	add_whole(self->batch, byte, buffer);
+	return run_batch(self, self->queue);
+}
+
+TEST_F(residency, four_times_the_memory_is_used_without_a_byte_lost)
+{
+	struct distmind_gpu_record gpu;
+	struct distmind_buffer *buffers[16];
+	void *memory;
+
+	for (int i = 0; i < 16; i++) {
+		ASSERT_EQ(0, distmind_buffer_create(self->vgpu, HEAP / 4, DISTMIND_BUFFER_DATA,
+						    &buffers[i]));
+		ASSERT_EQ(0, run_one(self, OP_STORE, i + 1, buffers[i]));
+	}
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 16; i++)
+			ASSERT_EQ(0, run_one(self, OP_CHECK, i + 1, buffers[i]));
+	}
+	/* The application sees them all the time. */
+	for (int i = 0; i < 16; i++) {
+		ASSERT_EQ(0, distmind_buffer_map(buffers[i], &memory));
+		EXPECT_TRUE(all_bytes(memory, HEAP / 4, i + 1));
+		memset(memory, 0x80 + i, HEAP / 4);
+	}
+	for (int i = 0; i < 16; i++)
+		EXPECT_EQ(0, run_one(self, OP_CHECK, 0x80 + i, buffers[i]));
+	ASSERT_EQ(0, distmind_pool_gpu(self->pool, distmind_engine_gpu(self->gpus[0].engine), &gpu));
+	EXPECT_LT(40, gpu.memory_evictions);
+	EXPECT_EQ(HEAP, gpu.memory_used);
+	for (int i = 0; i < 16; i++)
+		distmind_buffer_destroy(buffers[i]);
+	ASSERT_EQ(0, distmind_pool_gpu(self->pool, distmind_engine_gpu(self->gpus[0].engine), &gpu));
+	EXPECT_EQ(0, gpu.memory_used);
+}
+
+TEST_F(residency, a_job_that_fits_alone_runs_however_its_buffers_lie)
+{
+	struct distmind_buffer *small[8], *half;
+
+	/* Eight eighths fill the heap; four of them and a half fit, but not where they lie. */
+	for (int i = 0; i < 8; i++) {
+		ASSERT_EQ(0, distmind_buffer_create(self->vgpu, HEAP / 8, DISTMIND_BUFFER_DATA,
+						    &small[i]));
+		ASSERT_EQ(0, run_one(self, OP_STORE, i, small[i]));
+	}
+	ASSERT_EQ(0, distmind_buffer_create(self->vgpu, HEAP / 2, DISTMIND_BUFFER_DATA, &half));
+	distmind_batch_launch(self->batch, OP_CHECK, 1);
+	for (int i = 0; i < 8; i += 2)
+		add_whole(self->batch, i, small[i]);
+	add_whole(self->batch, 0, half);
+	EXPECT_EQ(0, run_batch(self, self->queue));
+	EXPECT_NE(DISTMIND_OFFSET_NONE, place_of(half));
+	for (int i = 0; i < 8; i++)
+		EXPECT_EQ(0, run_one(self, OP_CHECK, i, small[i]));
+	for (int i = 0; i < 8; i++)
+		distmind_buffer_destroy(small[i]);
+	distmind_buffer_destroy(half);
+}
+
+TEST_F(residency, a_job_that_cannot_fit_fails_and_says_so)
+{
+	struct distmind_buffer *buffers[5];
+
+	distmind_batch_launch(self->batch, OP_CHECK, 1);
+	for (int i = 0; i < 5; i++) {
+		ASSERT_EQ(0, distmind_buffer_create(self->vgpu, HEAP / 4, DISTMIND_BUFFER_DATA,
+						    &buffers[i]));
+		add_whole(self->batch, 0, buffers[i]);
+	}
+	EXPECT_EQ(-ENOSPC, run_batch(self, self->queue));
+	/* A timeline that has failed stays so. */
+	distmind_timeline_destroy(self->timeline);
+	ASSERT_EQ(0, distmind_timeline_create(self->vgpu, 0, &self->timeline));
+	EXPECT_EQ(0, run_one(self, OP_CHECK, 0, buffers[4]));
+	for (int i = 0; i < 5; i++)
+		distmind_buffer_destroy(buffers[i]);
+}
+
+TEST_F(residency, jobs_on_two_lanes_that_do_not_fit_together_take_turns)
+{
+	struct distmind_timeline *done[2];
+	struct distmind_buffer *buffers[2];
+	struct distmind_queue *queues[2];
+
+	for (int i = 0; i < 2; i++) {
+		ASSERT_EQ(0, distmind_buffer_create(self->vgpu, HEAP / 4 * 3, DISTMIND_BUFFER_DATA,
+						    &buffers[i]));
+		ASSERT_EQ(0, distmind_queue_create(self->vgpu, DISTMIND_LANE_COMPUTE, 64,
+						   &queues[i]));
+		ASSERT_EQ(0, distmind_timeline_create(self->vgpu, 0, &done[i]));
+		ASSERT_EQ(0, run_one(self, OP_STORE, i + 1, buffers[i]));
+	}
+	for (int i = 0; i < 2; i++) {
+		for (int job = 1; job <= 5; job++) {
+			distmind_batch_launch(self->batch, OP_HOLD, 1);
+			add_whole(self->batch, i + 1, buffers[i]);
+			distmind_batch_signal(self->batch, done[i], job);
+		}
+		ASSERT_EQ(0, distmind_queue_submit(queues[i], self->batch, NULL));
+		distmind_batch_clear(self->batch);
+	}
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(0, distmind_timeline_wait(done[i], 5, 20000));
+	for (int i = 0; i < 2; i++) {
+		distmind_timeline_destroy(done[i]);
+		distmind_queue_destroy(queues[i]);
+		distmind_buffer_destroy(buffers[i]);
+	}
+}
+
+TEST_F(residency, weights_go_before_data_and_the_unused_before_the_used)
+{
+	struct distmind_buffer *old, *fresh, *weights, *wanted;
+
+	ASSERT_EQ(0, distmind_buffer_create(self->vgpu, HEAP / 4, DISTMIND_BUFFER_DATA, &old));
+	ASSERT_EQ(0, distmind_buffer_create(self->vgpu, HEAP / 4, DISTMIND_BUFFER_DATA, &fresh));
+	ASSERT_EQ(0, distmind_buffer_create(self->vgpu, HEAP / 4, DISTMIND_BUFFER_WEIGHTS, &weights));
+	ASSERT_EQ(0, run_one(self, OP_CHECK, 0, old));
+	ASSERT_EQ(0, run_one(self, OP_CHECK, 0, fresh));
+	ASSERT_EQ(0, run_one(self, OP_CHECK, 0, weights));
+	ASSERT_EQ(0, distmind_buffer_create(self->vgpu, HEAP / 2, DISTMIND_BUFFER_DATA, &wanted));
+	ASSERT_EQ(0, run_one(self, OP_CHECK, 0, wanted));
+	EXPECT_EQ(DISTMIND_OFFSET_NONE, place_of(weights));
+	EXPECT_NE(DISTMIND_OFFSET_NONE, place_of(old));
+	EXPECT_NE(DISTMIND_OFFSET_NONE, place_of(fresh));
+	ASSERT_EQ(0, run_one(self, OP_CHECK, 0, weights));
+	EXPECT_EQ(DISTMIND_OFFSET_NONE, place_of(old));
+	EXPECT_NE(DISTMIND_OFFSET_NONE, place_of(fresh));
+	distmind_buffer_destroy(old);
+	distmind_buffer_destroy(fresh);
+	distmind_buffer_destroy(weights);
+	distmind_buffer_destroy(wanted);
+}
+
+static int rebind(FIXTURE_DATA(residency) *self, uint32_t gpu)
+{
+	struct distmind_vgpu_record record = { .id = self->id, .gpu = gpu };
+	int err = distmind_pool_vgpu_set(self->pool, &record, DISTMIND_SET_GPU);
+
+	if (err || gpu == DISTMIND_GPU_NONE)
+		return err;
+	distmind_queue_destroy(self->queue);
+	return distmind_queue_create(self->vgpu, DISTMIND_LANE_COMPUTE, 1024, &self->queue);
+}
+
+TEST_F(residency, buffers_follow_their_vgpu_to_another_gpu)
+{
+	uint32_t second = distmind_engine_gpu(self->gpus[1].engine);
+	struct distmind_buffer_info info;
+	struct distmind_buffer *buffer;
+
+	ASSERT_EQ(0, distmind_buffer_create(self->vgpu, HEAP / 2, DISTMIND_BUFFER_DATA, &buffer));
+	ASSERT_EQ(0, run_one(self, OP_STORE, 42, buffer));
+	ASSERT_EQ(0, rebind(self, DISTMIND_GPU_NONE));
+	ASSERT_EQ(0, rebind(self, second));
+	EXPECT_EQ(0, run_one(self, OP_CHECK, 42, buffer));
+	ASSERT_EQ(0, distmind_buffer_info(buffer, &info));
+	EXPECT_EQ(second, info.gpu);
+	EXPECT_EQ(0, run_one(self, OP_STORE, 43, buffer));
+	ASSERT_EQ(0, rebind(self, distmind_engine_gpu(self->gpus[0].engine)));
+	EXPECT_EQ(0, run_one(self, OP_CHECK, 43, buffer));
+	distmind_buffer_destroy(buffer);
+}
+
+TEST_F(residency, what_is_pinned_stays_where_it_is)
+{
+	struct importer_call attach = { .op = IMPORTER_ATTACH }, pin = { .op = IMPORTER_PIN };
+	int importer = open("/dev/distmind-test-importer", O_RDWR | O_CLOEXEC);
+	struct distmind_buffer *pinned, *large;
+	uint64_t place;
+
+	ASSERT_LE(0, importer);
+	ASSERT_EQ(0, distmind_buffer_create(self->vgpu, HEAP / 4, DISTMIND_BUFFER_WEIGHTS, &pinned));
+	ASSERT_EQ(0, distmind_buffer_create(self->vgpu, HEAP, DISTMIND_BUFFER_DATA, &large));
+	ASSERT_EQ(0, run_one(self, OP_STORE, 7, pinned));
+	place = place_of(pinned);
+	attach.value = distmind_buffer_export(pinned, DISTMIND_EXPORT_CLOEXEC | DISTMIND_EXPORT_RDWR);
+	ASSERT_EQ(0, call(importer, IMPORTER_CALL, &attach));
+	ASSERT_EQ(0, call(importer, IMPORTER_CALL, &pin));
+	distmind_batch_launch(self->batch, OP_CHECK, 1);
+	add_whole(self->batch, 0, large);
+	distmind_batch_signal(self->batch, self->timeline, ++self->value);
+	ASSERT_EQ(0, distmind_queue_submit(self->queue, self->batch, NULL));
+	EXPECT_EQ(-ETIMEDOUT, distmind_timeline_wait(self->timeline, self->value, 100));
+	EXPECT_EQ(place, place_of(pinned));
+	/* It waits for the importer, who is in no hurry but goes. */
+	close(attach.value);
+	close(importer);
+	EXPECT_EQ(0, distmind_timeline_wait(self->timeline, self->value, 20000));
+	distmind_buffer_destroy(pinned);
+	distmind_buffer_destroy(large);
+}
+
+TEST_HARNESS_MAIN
