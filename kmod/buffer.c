@@ -16,6 +16,7 @@
 
 #include "buffer.h"
 #include "compat.h"
+#include "extent.h"
 #include "gpu.h"
 #include "ledger.h"
 #include "trace.h"
@@ -31,6 +32,7 @@ static void buffer_release(struct kref *ref)
 	distmind_table_del(&distmind_buffers, buffer->id);
 	distmind_heap_del(&buffer->gpu->heap, buffer);
 	distmind_heap_free_pages(buffer->pages, buffer->count);
+	distmind_extents_free(buffer->extents);
 	distmind_vgpu_uncharge(buffer->vgpu, distmind_buffer_size(buffer));
 	distmind_gpu_put(buffer->gpu);
 	distmind_vgpu_put(buffer->vgpu);

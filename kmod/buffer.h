@@ -9,6 +9,7 @@
 
 #include "table.h"
 
+struct distmind_extents;
 struct distmind_gpu;
 struct distmind_vgpu;
 
@@ -31,6 +32,7 @@ struct distmind_vgpu;
  * @used_ns: when one last did
  * @pins: how often dma-buf importers have pinned it
  * @exports: how many dma-bufs of it there are
+ * @extents: how it is being filled, or NULL; see extent.c
  * @rcu: dumps read the table of buffers without a lock
  */
 struct distmind_buffer {
@@ -48,6 +50,7 @@ struct distmind_buffer {
 	u64 used_ns;
 	atomic_t pins;
 	atomic_t exports;
+	struct distmind_extents *extents;
 	struct rcu_head rcu;
 };
 

@@ -16,6 +16,7 @@
 
 #include "buffer.h"
 #include "client.h"
+#include "compat.h"
 #include "dmabuf.h"
 #include "grant.h"
 #include "ioctl.h"
@@ -184,12 +185,14 @@ static int client_release(struct inode *inode, struct file *file)
 }
 
 /* Returns a reference. */
-static struct distmind_buffer *find_buffer(struct distmind_client *client, u32 handle)
+static struct distmind_buffer *find_buffer(struct distmind_client *client, u32 handle,
+					   bool *writable)
 {
 	struct distmind_buffer *buffer;
 
 	mutex_lock(&client->vgpu->lock);
 	buffer = xa_load(&client->buffers, handle);
+	*writable = xa_get_mark(&client->buffers, handle, DISTMIND_CLIENT_WRITABLE);
 	if (buffer)
 		distmind_buffer_get(buffer);
 	else
@@ -229,11 +232,29 @@ static int vgpu_info(struct file *file, void *arg, void __user *user)
 	return err;
 }
 
+/* Takes over the reference to @buffer. */
+static int add_buffer(struct distmind_client *client, struct distmind_buffer *buffer,
+		      bool writable, u32 *handle)
+{
+	struct distmind_vgpu *vgpu = client->vgpu;
+	int err = -ENODEV;
+
+	mutex_lock(&vgpu->lock);
+	if (!vgpu->dead)
+		err = xa_alloc(&client->buffers, handle, buffer, XA_LIMIT(1, HANDLE_MAX),
+			       GFP_KERNEL_ACCOUNT);
+	if (!err && writable)
+		xa_set_mark(&client->buffers, *handle, DISTMIND_CLIENT_WRITABLE);
+	mutex_unlock(&vgpu->lock);
+	if (err)
+		distmind_buffer_put(buffer);
+	return err == -EBUSY ? -ENOSPC : err;
+}
+
 static int buffer_create(struct file *file, void *arg, void __user *user)
 {
 	struct distmind_client *client = file->private_data;
 	struct distmind_buffer_create *create = arg;
-	struct distmind_vgpu *vgpu = client->vgpu;
 	struct distmind_buffer *buffer;
 	int err;
 
@@ -242,23 +263,31 @@ static int buffer_create(struct file *file, void *arg, void __user *user)
 	if (!create->size || !IS_ALIGNED(create->size, PAGE_SIZE) ||
 	    create->size > DISTMIND_BUFFER_MAX)
 		return -EINVAL;
-	buffer = distmind_buffer_create(vgpu, create->size, create->kind);
+	buffer = distmind_buffer_create(client->vgpu, create->size, create->kind);
 	if (IS_ERR(buffer))
 		return PTR_ERR(buffer);
-
-	mutex_lock(&vgpu->lock);
-	if (vgpu->dead)
-		err = -ENODEV;
-	else
-		err = xa_alloc(&client->buffers, &create->handle, buffer,
-			       XA_LIMIT(1, HANDLE_MAX), GFP_KERNEL_ACCOUNT);
-	mutex_unlock(&vgpu->lock);
-	if (err) {
-		distmind_buffer_put(buffer);
-		return err == -EBUSY ? -ENOSPC : err;
-	}
+	err = add_buffer(client, buffer, true, &create->handle);
 	create->map_offset = map_offset(create->handle);
-	return 0;
+	return err;
+}
+
+static int buffer_import(struct file *file, void *arg, void __user *user)
+{
+	struct distmind_buffer_import *import = arg;
+	struct distmind_buffer *buffer;
+	bool writable;
+	int err;
+
+	if (import->flags)
+		return -EINVAL;
+	buffer = distmind_dmabuf_import(import->fd, &writable);
+	if (IS_ERR(buffer))
+		return PTR_ERR(buffer);
+	import->size = distmind_buffer_size(buffer);
+	import->access = writable ? DISTMIND_EXPORT_RDWR : 0;
+	err = add_buffer(file->private_data, buffer, writable, &import->handle);
+	import->map_offset = map_offset(import->handle);
+	return err;
 }
 
 static int buffer_destroy(struct file *file, void *arg, void __user *user)
@@ -285,10 +314,11 @@ static int buffer_info(struct file *file, void *arg, void __user *user)
 {
 	struct distmind_buffer_info *info = arg;
 	struct distmind_buffer *buffer;
+	bool writable;
 
 	if (info->pad)
 		return -EINVAL;
-	buffer = find_buffer(file->private_data, info->handle);
+	buffer = find_buffer(file->private_data, info->handle, &writable);
 	if (IS_ERR(buffer))
 		return PTR_ERR(buffer);
 	info->id = buffer->id;
@@ -306,14 +336,16 @@ static int buffer_export(struct file *file, void *arg, void __user *user)
 {
 	struct distmind_buffer_export *export = arg;
 	struct distmind_buffer *buffer;
-	int ret;
+	int ret = -EACCES;
+	bool writable;
 
 	if (export->pad || export->flags & ~DISTMIND_EXPORT__ALL)
 		return -EINVAL;
-	buffer = find_buffer(file->private_data, export->handle);
+	buffer = find_buffer(file->private_data, export->handle, &writable);
 	if (IS_ERR(buffer))
 		return PTR_ERR(buffer);
-	ret = distmind_dmabuf_export(buffer, export->flags);
+	if (writable || !(export->flags & DISTMIND_EXPORT_RDWR))
+		ret = distmind_dmabuf_export(buffer, export->flags);
 	distmind_buffer_put(buffer);
 	if (ret < 0)
 		return ret;
@@ -511,6 +543,7 @@ static const struct distmind_ioctl ioctls[] = {
 	DISTMIND_IOCTL(DISTMIND_IOC_BUFFER_DESTROY, distmind_buffer_destroy, buffer_destroy),
 	DISTMIND_IOCTL(DISTMIND_IOC_BUFFER_INFO, distmind_buffer_info, buffer_info),
 	DISTMIND_IOCTL(DISTMIND_IOC_BUFFER_EXPORT, distmind_buffer_export, buffer_export),
+	DISTMIND_IOCTL(DISTMIND_IOC_BUFFER_IMPORT, distmind_buffer_import, buffer_import),
 	DISTMIND_IOCTL(DISTMIND_IOC_TIMELINE_CREATE, distmind_timeline_create, timeline_create),
 	DISTMIND_IOCTL(DISTMIND_IOC_TIMELINE_DESTROY, distmind_timeline_destroy, timeline_destroy),
 	DISTMIND_IOCTL(DISTMIND_IOC_TIMELINE_EXPORT, distmind_timeline_export, timeline_export),
@@ -543,16 +576,21 @@ static int mmap_queue(struct file *file, struct vm_area_struct *vma)
 static int client_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct distmind_buffer *buffer;
+	bool writable;
 	int err;
 
 	if (vma->vm_pgoff >= QUEUE_PGOFF)
 		return mmap_queue(file, vma);
 	if (vma->vm_pgoff >> HANDLE_SHIFT > HANDLE_MAX)
 		return -EINVAL;
-	buffer = find_buffer(file->private_data, vma->vm_pgoff >> HANDLE_SHIFT);
+	buffer = find_buffer(file->private_data, vma->vm_pgoff >> HANDLE_SHIFT, &writable);
 	if (IS_ERR(buffer))
 		return PTR_ERR(buffer);
-	err = distmind_buffer_mmap(buffer, vma);
+	err = -EACCES;
+	if (writable || !(vma->vm_flags & VM_WRITE))
+		err = distmind_buffer_mmap(buffer, vma);
+	if (!writable)
+		vm_flags_mod(vma, 0, VM_MAYWRITE);
 	distmind_buffer_put(buffer);
 	return err;
 }

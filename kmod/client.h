@@ -13,7 +13,8 @@ struct file;
  * @id: tells this open file from others, whoever has copies of its descriptor
  * @vgpu: which; the client holds it
  * @in_vgpu: in @vgpu->clients; under the vgpu's lock
- * @buffers: handle to buffer, each with a reference; under the vgpu's lock
+ * @buffers: handle to buffer, each with a reference; under the vgpu's lock; the
+ *	mark says that it may be written
  * @queues: handle to queue, likewise
  * @timelines: handle to timeline, likewise; the mark says that it may be signalled
  * @holds_lease: the vgpu ends with this file
@@ -28,7 +29,7 @@ struct distmind_client {
 	bool holds_lease;
 };
 
-#define DISTMIND_CLIENT_WRITABLE XA_MARK_1 /* of a timeline */
+#define DISTMIND_CLIENT_WRITABLE XA_MARK_1 /* of a timeline or a buffer */
 
 struct file *distmind_client_open_lease(struct distmind_vgpu *vgpu);
 void distmind_client_drop_handles(struct distmind_vgpu *vgpu);

@@ -118,4 +118,21 @@ int distmind_dmabuf_export(struct distmind_buffer *buffer, u32 flags)
 	return fd;
 }
 
+/* The buffer of a descriptor, with a reference. */
+struct distmind_buffer *distmind_dmabuf_import(int fd, bool *writable)
+{
+	struct distmind_buffer *buffer = ERR_PTR(-EINVAL);
+	struct dma_buf *dmabuf = dma_buf_get(fd);
+
+	if (IS_ERR(dmabuf))
+		return ERR_CAST(dmabuf);
+	if (dmabuf->ops == &dmabuf_ops) {
+		buffer = dmabuf->priv;
+		distmind_buffer_get(buffer);
+		*writable = dmabuf->file->f_mode & FMODE_WRITE;
+	}
+	dma_buf_put(dmabuf);
+	return buffer;
+}
+
 DISTMIND_IMPORT_NS(DMA_BUF);

@@ -6,6 +6,7 @@
 
 struct distmind_buffer;
 
+struct distmind_buffer *distmind_dmabuf_import(int fd, bool *writable);
 int distmind_dmabuf_export(struct distmind_buffer *buffer, u32 flags);
 
 #endif /* _DISTMIND_DMABUF_H */

@@ -10,6 +10,16 @@
 
 #include <uapi/linux/distmind_netlink.h>
 
+/* Common nested types */
+const struct nla_policy distmind_extent_nl_policy[DISTMIND_A_EXTENT_STATE + 1] = {
+	[DISTMIND_A_EXTENT_OFFSET] = { .type = NLA_U64, },
+	[DISTMIND_A_EXTENT_SIZE] = { .type = NLA_U64, },
+	[DISTMIND_A_EXTENT_VALUE] = { .type = NLA_U64, },
+	[DISTMIND_A_EXTENT_CHUNK] = NLA_POLICY_EXACT_LEN(32),
+	[DISTMIND_A_EXTENT_HOST] = { .type = NLA_NUL_STRING, .len = 31, },
+	[DISTMIND_A_EXTENT_STATE] = NLA_POLICY_MAX(NLA_U32, 2),
+};
+
 /* DISTMIND_CMD_GPU_GET - do */
 const struct nla_policy distmind_gpu_get_nl_policy[DISTMIND_A_GPU_ID + 1] = {
 	[DISTMIND_A_GPU_ID] = { .type = NLA_U32, },
@@ -81,8 +91,21 @@ const struct nla_policy distmind_request_answer_nl_policy[DISTMIND_A_REQUEST_REA
 	[DISTMIND_A_REQUEST_REASON] = { .type = NLA_NUL_STRING, .len = 159, },
 };
 
+/* DISTMIND_CMD_EXTENTS_GET - do */
+const struct nla_policy distmind_extents_get_nl_policy[DISTMIND_A_EXTENTS_FIRST + 1] = {
+	[DISTMIND_A_EXTENTS_BUFFER] = { .type = NLA_U32, },
+	[DISTMIND_A_EXTENTS_FIRST] = { .type = NLA_U32, },
+};
+
+/* DISTMIND_CMD_EXTENTS_ADD - do */
+const struct nla_policy distmind_extents_add_nl_policy[DISTMIND_A_EXTENTS_EXTENT + 1] = {
+	[DISTMIND_A_EXTENTS_BUFFER] = { .type = NLA_U32, },
+	[DISTMIND_A_EXTENTS_TIMELINE] = { .type = NLA_S32, },
+	[DISTMIND_A_EXTENTS_EXTENT] = NLA_POLICY_NESTED(distmind_extent_nl_policy),
+};
+
 /* Ops table for distmind */
-const struct genl_ops distmind_nl_ops[10] = {
+const struct genl_ops distmind_nl_ops[12] = {
 	{
 		.cmd		= DISTMIND_CMD_GPU_GET,
 		.doit		= distmind_nl_gpu_get_doit,
@@ -151,6 +174,19 @@ const struct genl_ops distmind_nl_ops[10] = {
 		.doit		= distmind_nl_request_answer_doit,
 		.policy		= distmind_request_answer_nl_policy,
 		.maxattr	= DISTMIND_A_REQUEST_REASON,
+		.flags		= GENL_ADMIN_PERM,
+	},
+	{
+		.cmd		= DISTMIND_CMD_EXTENTS_GET,
+		.doit		= distmind_nl_extents_get_doit,
+		.policy		= distmind_extents_get_nl_policy,
+		.maxattr	= DISTMIND_A_EXTENTS_FIRST,
+	},
+	{
+		.cmd		= DISTMIND_CMD_EXTENTS_ADD,
+		.doit		= distmind_nl_extents_add_doit,
+		.policy		= distmind_extents_add_nl_policy,
+		.maxattr	= DISTMIND_A_EXTENTS_EXTENT,
 		.flags		= GENL_ADMIN_PERM,
 	},
 };

@@ -11,6 +11,9 @@
 
 #include <uapi/linux/distmind_netlink.h>
 
+/* Common nested types */
+extern const struct nla_policy distmind_extent_nl_policy[DISTMIND_A_EXTENT_STATE + 1];
+
 extern const struct nla_policy distmind_gpu_get_nl_policy[DISTMIND_A_GPU_ID + 1];
 
 extern const struct nla_policy distmind_gpu_set_nl_policy[DISTMIND_A_GPU_GRACE + 1];
@@ -31,8 +34,12 @@ extern const struct nla_policy distmind_request_get_nl_policy[DISTMIND_A_REQUEST
 
 extern const struct nla_policy distmind_request_answer_nl_policy[DISTMIND_A_REQUEST_REASON + 1];
 
+extern const struct nla_policy distmind_extents_get_nl_policy[DISTMIND_A_EXTENTS_FIRST + 1];
+
+extern const struct nla_policy distmind_extents_add_nl_policy[DISTMIND_A_EXTENTS_EXTENT + 1];
+
 /* Ops table for distmind */
-extern const struct genl_ops distmind_nl_ops[10];
+extern const struct genl_ops distmind_nl_ops[12];
 
 int distmind_nl_gpu_get_doit(struct sk_buff *skb, struct genl_info *info);
 int distmind_nl_gpu_get_dumpit(struct sk_buff *skb,
@@ -53,6 +60,8 @@ int distmind_nl_request_get_dumpit(struct sk_buff *skb,
 				   struct netlink_callback *cb);
 int distmind_nl_request_answer_doit(struct sk_buff *skb,
 				    struct genl_info *info);
+int distmind_nl_extents_get_doit(struct sk_buff *skb, struct genl_info *info);
+int distmind_nl_extents_add_doit(struct sk_buff *skb, struct genl_info *info);
 
 enum {
 	DISTMIND_NLGRP_POOL,

@@ -36,7 +36,7 @@ static const struct genl_multicast_group groups[] = {
 	},
 };
 
-static struct genl_family family __ro_after_init = {
+struct genl_family distmind_netlink_family __ro_after_init = {
 	.name = DISTMIND_FAMILY_NAME,
 	.version = DISTMIND_FAMILY_VERSION,
 	.parallel_ops = true,
@@ -47,7 +47,10 @@ static struct genl_family family __ro_after_init = {
 	.n_mcgrps = ARRAY_SIZE(groups),
 };
 
-static bool may_see(struct sk_buff *request, kuid_t uid)
+static struct genl_family *const family = &distmind_netlink_family;
+
+/* Whether who sent @request may see what belongs to @uid. */
+bool distmind_netlink_may_see(struct sk_buff *request, kuid_t uid)
 {
 	return uid_eq(NETLINK_CB(request).creds.uid, uid) ||
 	       netlink_capable(request, CAP_NET_ADMIN);
@@ -208,7 +211,7 @@ static struct sk_buff *build_message(u32 portid, u32 seq, u8 cmd,
 
 	if (!msg)
 		return NULL;
-	header = genlmsg_put(msg, portid, seq, &family, 0, cmd);
+	header = genlmsg_put(msg, portid, seq, family, 0, cmd);
 	if (!header || !fill(msg, object)) {
 		nlmsg_free(msg);
 		return NULL;
@@ -231,13 +234,13 @@ static void notify(unsigned int group, u8 cmd, bool (*fill)(struct sk_buff *skb,
 {
 	struct sk_buff *msg;
 
-	if (genl_has_listeners(&family, &init_net, group) <= 0)
+	if (genl_has_listeners(family, &init_net, group) <= 0)
 		return;
 	msg = build_message(0, 0, cmd, fill, object);
 	if (msg)
-		genlmsg_multicast(&family, msg, 0, group, GFP_KERNEL);
+		genlmsg_multicast(family, msg, 0, group, GFP_KERNEL);
 	else
-		genl_set_err(&family, &init_net, 0, group, ENOBUFS);
+		genl_set_err(family, &init_net, 0, group, ENOBUFS);
 }
 
 /* Under a scheduler's lock: it must not sleep, and mostly nobody listens. */
@@ -246,10 +249,10 @@ void distmind_netlink_notify_preempt(const struct distmind_preempt *preempt, u64
 	struct sk_buff *msg;
 	void *header;
 
-	if (genl_has_listeners(&family, &init_net, DISTMIND_NLGRP_PREEMPT) <= 0)
+	if (genl_has_listeners(family, &init_net, DISTMIND_NLGRP_PREEMPT) <= 0)
 		return;
 	msg = genlmsg_new(NLMSG_DEFAULT_SIZE, GFP_ATOMIC);
-	header = msg ? genlmsg_put(msg, 0, 0, &family, 0, DISTMIND_CMD_PREEMPT_NTF) : NULL;
+	header = msg ? genlmsg_put(msg, 0, 0, family, 0, DISTMIND_CMD_PREEMPT_NTF) : NULL;
 	if (!header || nla_put_u32(msg, DISTMIND_A_PREEMPT_RUNG, preempt->rung) ||
 	    nla_put_u32(msg, DISTMIND_A_PREEMPT_GPU, preempt->gpu) ||
 	    nla_put_u32(msg, DISTMIND_A_PREEMPT_LANE, preempt->lane) ||
@@ -260,16 +263,16 @@ void distmind_netlink_notify_preempt(const struct distmind_preempt *preempt, u64
 	    (preempt->rung == DISTMIND_PREEMPT_RUNG_HOOK &&
 	     nla_put_s32(msg, DISTMIND_A_PREEMPT_RESULT, preempt->result))) {
 		nlmsg_free(msg);
-		genl_set_err(&family, &init_net, 0, DISTMIND_NLGRP_PREEMPT, ENOBUFS);
+		genl_set_err(family, &init_net, 0, DISTMIND_NLGRP_PREEMPT, ENOBUFS);
 		return;
 	}
 	genlmsg_end(msg, header);
-	genlmsg_multicast(&family, msg, 0, DISTMIND_NLGRP_PREEMPT, GFP_ATOMIC);
+	genlmsg_multicast(family, msg, 0, DISTMIND_NLGRP_PREEMPT, GFP_ATOMIC);
 }
 
 bool distmind_netlink_has_daemon(void)
 {
-	return genl_has_listeners(&family, &init_net, DISTMIND_NLGRP_REQUESTS) > 0;
+	return genl_has_listeners(family, &init_net, DISTMIND_NLGRP_REQUESTS) > 0;
 }
 
 /* Under distmind_pool_lock. */
@@ -341,7 +344,7 @@ static bool vgpu_visible(struct sk_buff *request, void *object)
 {
 	struct distmind_vgpu *vgpu = object;
 
-	return may_see(request, vgpu->owner.uid);
+	return distmind_netlink_may_see(request, vgpu->owner.uid);
 }
 
 static const struct kind vgpu_kind = {
@@ -368,7 +371,7 @@ static bool buffer_visible(struct sk_buff *request, void *object)
 {
 	struct distmind_buffer *buffer = object;
 
-	return may_see(request, buffer->vgpu->owner.uid);
+	return distmind_netlink_may_see(request, buffer->vgpu->owner.uid);
 }
 
 static const struct kind buffer_kind = {
@@ -390,7 +393,7 @@ static bool request_visible(struct sk_buff *skb, void *object)
 {
 	struct distmind_request *request = object;
 
-	return may_see(skb, request->owner.uid);
+	return distmind_netlink_may_see(skb, request->owner.uid);
 }
 
 static const struct kind request_kind = {
@@ -406,7 +409,7 @@ static const struct kind request_kind = {
 static bool dump_object(struct sk_buff *skb, struct netlink_callback *cb, const struct kind *kind,
 			void *object)
 {
-	void *header = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq, &family,
+	void *header = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq, family,
 				   NLM_F_MULTI, kind->cmd);
 
 	if (!header)
@@ -763,12 +766,12 @@ int distmind_nl_request_answer_doit(struct sk_buff *skb, struct genl_info *info)
 
 int __init distmind_netlink_init(void)
 {
-	return genl_register_family(&family);
+	return genl_register_family(family);
 }
 
 void distmind_netlink_exit(void)
 {
-	genl_unregister_family(&family);
+	genl_unregister_family(family);
 }
 
 MODULE_ALIAS_GENL_FAMILY(DISTMIND_FAMILY_NAME);

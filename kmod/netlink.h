@@ -3,11 +3,16 @@
 #define _DISTMIND_NETLINK_H
 
 #include <linux/types.h>
+#include <net/genetlink.h>
 
 struct distmind_gpu;
 struct distmind_preempt;
 struct distmind_request;
 struct distmind_vgpu;
+
+extern struct genl_family distmind_netlink_family;
+
+bool distmind_netlink_may_see(struct sk_buff *request, kuid_t uid);
 
 void distmind_netlink_notify_gpu(u8 cmd, struct distmind_gpu *gpu);
 void distmind_netlink_notify_vgpu(u8 cmd, struct distmind_vgpu *vgpu);

@@ -99,7 +99,7 @@ void distmind_tenant_end(struct distmind_tenant *tenant, int error)
 
 /* Jobs */
 
-/* With room for its arguments and waits behind it. */
+/* With room for its arguments and up to @waits waits behind it. */
 struct distmind_job *distmind_job_alloc(u32 args, u32 waits)
 {
 	struct distmind_job *job;
@@ -114,7 +114,6 @@ struct distmind_job *distmind_job_alloc(u32 args, u32 waits)
 	job->waits = (void *)(job->args + args);
 	job->buffers = (void *)(job->waits + waits);
 	job->arg_count = args;
-	job->wait_count = waits;
 	job->error = JOB_DROPPED;
 	job->id = atomic64_inc_return(&last_job);
 	distmind_ledger_created(DISTMIND_OBJECT_JOB);

@@ -66,10 +66,11 @@ struct distmind_job_wait {
  * @pid: of a grant, the process that submitted it; held
  * @signal: what it signals, or NULL; held
  * @signal_value: to which value
- * @wait_count: length of @waits
+ * @wait_count: length of @waits, as far as they are used
  * @waited: how many of these are reached
  * @arg_count: length of @args and @buffers
- * @args: as engines see them
+ * @read_only: bit i: the range in argument i must not be written
+ * @args: as engines see them, but for ranges: those are offsets into their buffers
  * @buffers: that the arguments are in, or NULL; each held
  * @waits: what must be reached before it is ready
  */
@@ -93,6 +94,7 @@ struct distmind_job {
 	u32 wait_count;
 	u32 waited;
 	u32 arg_count;
+	u32 read_only;
 	struct distmind_engine_arg *args;
 	struct distmind_buffer **buffers;
 	struct distmind_job_wait *waits;

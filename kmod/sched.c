@@ -304,6 +304,7 @@ static void deliver(struct distmind_sched *sched, struct distmind_lane *lane,
 	out->operation = job->operation;
 	out->blocks = job->blocks;
 	out->args = job->arg_count;
+	out->read_only = job->read_only;
 	memcpy(out->arg, job->args, job->arg_count * sizeof(*job->args));
 	for (i = 0; i < job->arg_count; i++) {
 		if (job->buffers[i])

@@ -15,6 +15,7 @@
 
 #include "buffer.h"
 #include "client.h"
+#include "extent.h"
 #include "queue.h"
 #include "submit.h"
 #include "vgpu.h"
@@ -99,6 +100,22 @@ static int check_job(const struct distmind_submit *submit, const struct batch *b
 	return 0;
 }
 
+/* What is still on its way from the memory pool is waited for, asked or not. */
+static void wait_for_extents(struct distmind_buffer *buffer, const struct distmind_arg *arg,
+			     struct distmind_job *job)
+{
+	struct distmind_job_wait *wait = &job->waits[job->wait_count];
+	struct distmind_timeline *timeline;
+	u64 value = distmind_extents_value(buffer, arg->value, arg->length, &timeline);
+
+	if (!value)
+		return;
+	distmind_timeline_get(timeline);
+	wait->timeline = timeline;
+	wait->value = value;
+	job->wait_count++;
+}
+
 static int resolve_arg(struct distmind_client *client, struct distmind_queue *queue,
 		       const struct distmind_arg *arg, struct distmind_job *job, u32 i)
 {
@@ -120,6 +137,9 @@ static int resolve_arg(struct distmind_client *client, struct distmind_queue *qu
 		return -ERANGE;
 	distmind_buffer_get(buffer);
 	job->buffers[i] = buffer;
+	if (!xa_get_mark(&client->buffers, arg->buffer, DISTMIND_CLIENT_WRITABLE))
+		job->read_only |= BIT(i);
+	wait_for_extents(buffer, arg, job);
 	return 0;
 }
 
@@ -146,8 +166,8 @@ static int resolve_job(struct distmind_client *client, struct distmind_queue *qu
 		if (!timeline)
 			return -ENOENT;
 		distmind_timeline_get(timeline);
-		job->waits[i].timeline = timeline;
-		job->waits[i].value = wait->value;
+		job->waits[job->wait_count].timeline = timeline;
+		job->waits[job->wait_count++].value = wait->value;
 	}
 	if (desc->signal) {
 		job->signal = xa_load(&client->timelines, desc->signal);
@@ -165,8 +185,11 @@ static int resolve_job(struct distmind_client *client, struct distmind_queue *qu
 		job->operation = GRANT_OPERATION;
 		job->pid = get_pid(task_tgid(current));
 	}
-	if (job->type == DISTMIND_JOB_COPY)
+	if (job->type == DISTMIND_JOB_COPY) {
+		if (job->read_only & BIT(0))
+			return -EACCES;
 		job->blocks = DIV_ROUND_UP_ULL(job->args[0].length, DISTMIND_COPY_BLOCK);
+	}
 	return 0;
 }
 
@@ -200,7 +223,8 @@ static int build_job(struct distmind_client *client, struct distmind_queue *queu
 		err = check_lane(queue, desc);
 	if (err)
 		return err;
-	job = distmind_job_alloc(desc->args, desc->waits);
+	/* A wait for each that is asked for, and one for each range that is being loaded. */
+	job = distmind_job_alloc(desc->args, desc->waits + desc->args);
 	if (!job)
 		return -ENOMEM;
 	list_add_tail(&job->link, jobs);

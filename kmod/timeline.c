@@ -181,6 +181,17 @@ int distmind_timeline_signal(struct distmind_timeline *timeline, u64 value, int 
 	return 0;
 }
 
+/* 0 if the value is reached, -EAGAIN if not yet, else what it failed with. */
+int distmind_timeline_status(struct distmind_timeline *timeline, u64 value)
+{
+	int err;
+
+	spin_lock(&timeline->lock);
+	err = status(timeline, value);
+	spin_unlock(&timeline->lock);
+	return err;
+}
+
 /*
  * Have @waiter called when @value is reached. Returns 0 if it is armed, 1 if
  * the value is there already, or the error it failed with.

@@ -54,6 +54,7 @@ void distmind_timeline_put(struct distmind_timeline *timeline);
 
 int distmind_timeline_signal(struct distmind_timeline *timeline, u64 value, int error,
 			     struct list_head *ended);
+int distmind_timeline_status(struct distmind_timeline *timeline, u64 value);
 int distmind_timeline_arm(struct distmind_timeline *timeline,
 			  struct distmind_timeline_waiter *waiter, u64 value);
 bool distmind_timeline_disarm(struct distmind_timeline_waiter *waiter);

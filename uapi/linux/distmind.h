@@ -225,7 +225,8 @@ struct distmind_engine_arg {
  * @operation: of a launch
  * @blocks: how many; of a copy, one for each DISTMIND_COPY_BLOCK or part of it
  * @args: how many arguments
- * @pad: 0
+ * @read_only: bit i: the range in argument i must not be written; a job that would
+ *	must be failed with EACCES
  * @arg: the arguments; of a copy: destination, source
  */
 struct distmind_engine_job {
@@ -236,7 +237,7 @@ struct distmind_engine_job {
 	__u32 operation;
 	__u32 blocks;
 	__u32 args;
-	__u32 pad;
+	__u32 read_only;
 	struct distmind_engine_arg arg[DISTMIND_ARGS_MAX];
 };
 
@@ -406,6 +407,28 @@ struct distmind_buffer_export {
 	__u32 flags;
 	__s32 fd;
 	__u32 pad;
+};
+
+/**
+ * struct distmind_buffer_import - a handle for somebody's buffer
+ * @fd: a dma-buf that DISTMIND_IOC_BUFFER_EXPORT made
+ * @access: out, DISTMIND_EXPORT_RDWR, or 0: it can only be read, by mappings and by
+ *	jobs
+ * @size: out, in bytes
+ * @map_offset: out, the offset at which mmap() finds it
+ * @handle: out, its name in this open file, never 0
+ * @flags: must be 0
+ *
+ * The memory stays charged to the vgpu that created it. Jobs can use it while it is
+ * on the gpu that their vgpu is bound to: EXDEV otherwise.
+ */
+struct distmind_buffer_import {
+	__s32 fd;
+	__u32 access;
+	__aligned_u64 size;
+	__aligned_u64 map_offset;
+	__u32 handle;
+	__u32 flags;
 };
 
 /*
@@ -704,7 +727,7 @@ struct distmind_job_desc {
  * @failed; ERANGE a range of job @failed that is not within its buffer; EXDEV a
  * buffer of job @failed that is on another gpu; EOPNOTSUPP the gpu has no lane
  * for job @failed, or does not lend lanes; EBADFD a grant on a queue that is not
- * watched.
+ * watched; EACCES job @failed copies into a buffer that it can only read.
  */
 struct distmind_submit {
 	__aligned_u64 jobs;
@@ -743,6 +766,7 @@ struct distmind_submit {
 #define DISTMIND_IOC_SUBMIT		DISTMIND_IOC(0x4b, submit)
 #define DISTMIND_IOC_QUEUE_WATCH	DISTMIND_IOC(0x4c, queue_watch)
 #define DISTMIND_IOC_GRANT_END		DISTMIND_IOC(0x4d, grant_end)
+#define DISTMIND_IOC_BUFFER_IMPORT	DISTMIND_IOC(0x4e, buffer_import)
 
 #define DISTMIND_IOC_TIMELINE_WAIT	DISTMIND_IOC(0x60, timeline_wait)
 #define DISTMIND_IOC_TIMELINE_SIGNAL	DISTMIND_IOC(0x61, timeline_signal)

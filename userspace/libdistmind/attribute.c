@@ -13,6 +13,7 @@ static const char *const gpu[] = {
 	[DISTMIND_A_GPU_DRAIN] = "drain",
 	[DISTMIND_A_GPU_POLICY] = "policy",
 	[DISTMIND_A_GPU_HANG] = "hang",
+	[DISTMIND_A_GPU_GRACE] = "grace",
 };
 
 static const char *const vgpu[] = {
@@ -33,6 +34,11 @@ static const char *const request[] = {
 	[DISTMIND_A_REQUEST_REASON] = "reason",
 };
 
+static const char *const extents[] = {
+	[DISTMIND_A_EXTENTS_TIMELINE] = "timeline",
+	[DISTMIND_A_EXTENTS_EXTENT] = "extent",
+};
+
 #define NAME(set, attribute)                                                          \
 	((attribute) >= 0 && (attribute) < (int)(sizeof(set) / sizeof((set)[0])) ?    \
 		 (set)[attribute] :                                                   \
@@ -48,6 +54,8 @@ const char *distmind_attribute_name(uint8_t command, int attribute)
 		return NAME(vgpu, attribute);
 	case DISTMIND_CMD_REQUEST_ANSWER:
 		return NAME(request, attribute);
+	case DISTMIND_CMD_EXTENTS_ADD:
+		return NAME(extents, attribute);
 	default:
 		return NULL;
 	}

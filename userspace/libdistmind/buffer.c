@@ -13,6 +13,7 @@ struct distmind_buffer {
 	uint64_t map_offset;
 	void *address; /* NULL until it is mapped */
 	uint32_t handle;
+	bool read_only;
 };
 
 int distmind_buffer_create(struct distmind_vgpu *vgpu, uint64_t size,
@@ -42,6 +43,28 @@ int distmind_buffer_create(struct distmind_vgpu *vgpu, uint64_t size,
 	made->size = create.size;
 	made->map_offset = create.map_offset;
 	made->handle = create.handle;
+	*buffer = made;
+	return 0;
+}
+
+int distmind_buffer_import(struct distmind_vgpu *vgpu, int fd, struct distmind_buffer **buffer)
+{
+	struct distmind_buffer_import import = { .fd = fd };
+	struct distmind_buffer *made = calloc(1, sizeof(*made));
+	int err;
+
+	if (!made)
+		return -ENOMEM;
+	err = distmind_ioctl(vgpu->fd, DISTMIND_IOC_BUFFER_IMPORT, &import);
+	if (err) {
+		free(made);
+		return err;
+	}
+	made->vgpu = vgpu;
+	made->size = import.size;
+	made->map_offset = import.map_offset;
+	made->handle = import.handle;
+	made->read_only = !(import.access & DISTMIND_EXPORT_RDWR);
 	*buffer = made;
 	return 0;
 }
@@ -83,7 +106,8 @@ int distmind_buffer_map(struct distmind_buffer *buffer, void **address)
 	if (!buffer->address) {
 		if ((size_t)buffer->size != buffer->size)
 			return -ENOMEM;
-		mapped = mmap(NULL, buffer->size, PROT_READ | PROT_WRITE, MAP_SHARED,
+		mapped = mmap(NULL, buffer->size,
+			      buffer->read_only ? PROT_READ : PROT_READ | PROT_WRITE, MAP_SHARED,
 			      buffer->vgpu->fd, (off_t)buffer->map_offset);
 		if (mapped == MAP_FAILED)
 			return -errno;

@@ -86,6 +86,12 @@ uint64_t distmind_buffer_size(const struct distmind_buffer *buffer);
 int distmind_buffer_info(struct distmind_buffer *buffer, struct distmind_buffer_info *info);
 
 /*
+ * A handle for the buffer of a dma-buf, which another process exported; fd stays the
+ * caller's. Jobs and mappings can only read it if it was exported read-only.
+ */
+int distmind_buffer_import(struct distmind_vgpu *vgpu, int fd, struct distmind_buffer **buffer);
+
+/*
  * The buffer in this process's address space; mapped by the first call, until
  * the buffer is destroyed. ibv_reg_mr() works on it.
  */
@@ -303,6 +309,16 @@ struct distmind_buffer_record {
 	uint32_t pins;
 };
 
+/* Which chunk of the memory pool fills which range of a weights buffer. */
+struct distmind_extent_record {
+	uint64_t offset;
+	uint64_t size;
+	uint64_t value; /* of the buffer's timeline, from which on it is present */
+	uint8_t chunk[32];
+	char host[DISTMIND_NAME_LEN];
+	uint32_t state; /* enum distmind_extent_state */
+};
+
 struct distmind_request_record {
 	uint32_t id;
 	char name[DISTMIND_NAME_LEN];
@@ -380,6 +396,18 @@ int distmind_pool_vgpu_set(struct distmind_pool *pool, const struct distmind_vgp
 			   uint32_t fields);
 int distmind_pool_vgpu_delete(struct distmind_pool *pool, uint32_t id);
 
+/*
+ * Say which chunks will fill a weights buffer, by its number, in the order of their
+ * offsets, after those that it has; timeline is the descriptor of the timeline that
+ * says how far the load is.
+ */
+int distmind_pool_extents_add(struct distmind_pool *pool, uint32_t buffer, int timeline,
+			      const struct distmind_extent_record *extents, size_t count);
+/* All extents of a buffer; as for listings. */
+int distmind_pool_extents(struct distmind_pool *pool, uint32_t buffer,
+			  int (*each)(const struct distmind_extent_record *extent, void *arg),
+			  void *arg);
+
 /* -ENOENT: the request was answered already, or is over. */
 int distmind_pool_request_grant(struct distmind_pool *pool, uint32_t id, const uint32_t *gpus,
 				unsigned int count);
@@ -427,6 +455,7 @@ const char *distmind_gpu_state_name(uint32_t state);
 const char *distmind_vgpu_state_name(uint32_t state);
 const char *distmind_buffer_kind_name(uint32_t kind);
 const char *distmind_preempt_rung_name(uint32_t rung);
+const char *distmind_extent_state_name(uint32_t state);
 /* -EINVAL: no such class. */
 int distmind_class_parse(const char *name);
 

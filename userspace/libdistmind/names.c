@@ -33,6 +33,12 @@ static const char *const preempt_rungs[] = {
 	[DISTMIND_PREEMPT_RUNG_KILL] = "kill",
 };
 
+static const char *const extent_states[] = {
+	[DISTMIND_EXTENT_STATE_PRESENT] = "present",
+	[DISTMIND_EXTENT_STATE_LOADING] = "loading",
+	[DISTMIND_EXTENT_STATE_ABSENT] = "absent",
+};
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define NAME(array, index) ((index) < COUNT(array) ? (array)[index] : "?")
 
@@ -59,6 +65,11 @@ const char *distmind_buffer_kind_name(uint32_t kind)
 const char *distmind_preempt_rung_name(uint32_t rung)
 {
 	return NAME(preempt_rungs, rung);
+}
+
+const char *distmind_extent_state_name(uint32_t state)
+{
+	return NAME(extent_states, state);
 }
 
 int distmind_class_parse(const char *name)

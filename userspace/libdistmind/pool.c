@@ -128,9 +128,9 @@ static int take_single(const struct distmind_message *message, void *arg)
 	return single->parse(message->head, message->len, single->record);
 }
 
-/* Takes the request, of which putting an attribute may have failed. */
-static int exchange(struct distmind_pool *pool, struct nl_msg *msg, int put_error,
-		    struct single *single)
+int distmind_pool_exchange(struct distmind_pool *pool, struct nl_msg *msg, int put_error,
+			   int (*each)(const struct distmind_message *message, void *arg),
+			   void *arg)
 {
 	int err;
 
@@ -138,16 +138,23 @@ static int exchange(struct distmind_pool *pool, struct nl_msg *msg, int put_erro
 		nlmsg_free(msg);
 		return distmind_socket_fail(&pool->requests, -ENOMEM, NULL);
 	}
-	err = distmind_socket_exchange(&pool->requests, msg, single ? take_single : NULL, single);
-	if (!err && single && !single->found)
-		err = -EBADMSG;
+	err = distmind_socket_exchange(&pool->requests, msg, each, arg);
 	if (err == -EBADMSG)
 		distmind_socket_fail(&pool->requests, err, NULL);
 	return err;
 }
 
-/* A request about one object: its id is attribute 1 in every set. */
-static struct nl_msg *about(struct distmind_pool *pool, uint8_t command, uint32_t id)
+static int exchange(struct distmind_pool *pool, struct nl_msg *msg, int put_error,
+		    struct single *single)
+{
+	int err = distmind_pool_exchange(pool, msg, put_error, single ? take_single : NULL, single);
+
+	if (!err && single && !single->found)
+		err = distmind_socket_fail(&pool->requests, -EBADMSG, NULL);
+	return err;
+}
+
+struct nl_msg *distmind_pool_about(struct distmind_pool *pool, uint8_t command, uint32_t id)
 {
 	struct nl_msg *msg = distmind_socket_request(&pool->requests, command, 0);
 
@@ -162,19 +169,19 @@ int distmind_pool_gpu(struct distmind_pool *pool, uint32_t id, struct distmind_g
 {
 	struct single single = { .parse = distmind_record_gpu, .record = gpu };
 
-	return exchange(pool, about(pool, DISTMIND_CMD_GPU_GET, id), 0, &single);
+	return exchange(pool, distmind_pool_about(pool, DISTMIND_CMD_GPU_GET, id), 0, &single);
 }
 
 int distmind_pool_vgpu(struct distmind_pool *pool, uint32_t id, struct distmind_vgpu_record *vgpu)
 {
 	struct single single = { .parse = distmind_record_vgpu, .record = vgpu };
 
-	return exchange(pool, about(pool, DISTMIND_CMD_VGPU_GET, id), 0, &single);
+	return exchange(pool, distmind_pool_about(pool, DISTMIND_CMD_VGPU_GET, id), 0, &single);
 }
 
 int distmind_pool_gpu_drain(struct distmind_pool *pool, uint32_t id, bool drain)
 {
-	struct nl_msg *msg = about(pool, DISTMIND_CMD_GPU_SET, id);
+	struct nl_msg *msg = distmind_pool_about(pool, DISTMIND_CMD_GPU_SET, id);
 	int put = msg ? nla_put_u32(msg, DISTMIND_A_GPU_DRAIN, drain) : 0;
 
 	return exchange(pool, msg, put, NULL);
@@ -182,7 +189,7 @@ int distmind_pool_gpu_drain(struct distmind_pool *pool, uint32_t id, bool drain)
 
 int distmind_pool_gpu_policy(struct distmind_pool *pool, uint32_t id, const char *policy)
 {
-	struct nl_msg *msg = about(pool, DISTMIND_CMD_GPU_SET, id);
+	struct nl_msg *msg = distmind_pool_about(pool, DISTMIND_CMD_GPU_SET, id);
 	int put = msg ? nla_put_string(msg, DISTMIND_A_GPU_POLICY, policy) : 0;
 
 	return exchange(pool, msg, put, NULL);
@@ -190,7 +197,7 @@ int distmind_pool_gpu_policy(struct distmind_pool *pool, uint32_t id, const char
 
 int distmind_pool_gpu_grace(struct distmind_pool *pool, uint32_t id, uint64_t grace_ns)
 {
-	struct nl_msg *msg = about(pool, DISTMIND_CMD_GPU_SET, id);
+	struct nl_msg *msg = distmind_pool_about(pool, DISTMIND_CMD_GPU_SET, id);
 	int put = msg ? nla_put_u64(msg, DISTMIND_A_GPU_GRACE, grace_ns) : 0;
 
 	return exchange(pool, msg, put, NULL);
@@ -198,7 +205,7 @@ int distmind_pool_gpu_grace(struct distmind_pool *pool, uint32_t id, uint64_t gr
 
 int distmind_pool_gpu_hang(struct distmind_pool *pool, uint32_t id, uint64_t hang_ns)
 {
-	struct nl_msg *msg = about(pool, DISTMIND_CMD_GPU_SET, id);
+	struct nl_msg *msg = distmind_pool_about(pool, DISTMIND_CMD_GPU_SET, id);
 	int put = msg ? nla_put_u64(msg, DISTMIND_A_GPU_HANG, hang_ns) : 0;
 
 	return exchange(pool, msg, put, NULL);
@@ -206,7 +213,7 @@ int distmind_pool_gpu_hang(struct distmind_pool *pool, uint32_t id, uint64_t han
 
 int distmind_pool_gpu_remove(struct distmind_pool *pool, uint32_t id)
 {
-	return exchange(pool, about(pool, DISTMIND_CMD_GPU_DEL, id), 0, NULL);
+	return exchange(pool, distmind_pool_about(pool, DISTMIND_CMD_GPU_DEL, id), 0, NULL);
 }
 
 static int put_vgpu_fields(struct nl_msg *msg, const struct distmind_vgpu_record *record,
@@ -263,7 +270,7 @@ int distmind_pool_vgpu_create(struct distmind_pool *pool, struct distmind_vgpu_r
 int distmind_pool_vgpu_set(struct distmind_pool *pool, const struct distmind_vgpu_record *record,
 			   uint32_t fields)
 {
-	struct nl_msg *msg = about(pool, DISTMIND_CMD_VGPU_SET, record->id);
+	struct nl_msg *msg = distmind_pool_about(pool, DISTMIND_CMD_VGPU_SET, record->id);
 	int put = msg ? put_vgpu_fields(msg, record, fields) : 0;
 
 	return exchange(pool, msg, put, NULL);
@@ -271,13 +278,13 @@ int distmind_pool_vgpu_set(struct distmind_pool *pool, const struct distmind_vgp
 
 int distmind_pool_vgpu_delete(struct distmind_pool *pool, uint32_t id)
 {
-	return exchange(pool, about(pool, DISTMIND_CMD_VGPU_DEL, id), 0, NULL);
+	return exchange(pool, distmind_pool_about(pool, DISTMIND_CMD_VGPU_DEL, id), 0, NULL);
 }
 
 int distmind_pool_request_grant(struct distmind_pool *pool, uint32_t id, const uint32_t *gpus,
 				unsigned int count)
 {
-	struct nl_msg *msg = about(pool, DISTMIND_CMD_REQUEST_ANSWER, id);
+	struct nl_msg *msg = distmind_pool_about(pool, DISTMIND_CMD_REQUEST_ANSWER, id);
 	int put = 0;
 
 	for (unsigned int i = 0; msg && !put && i < count; i++)
@@ -288,7 +295,7 @@ int distmind_pool_request_grant(struct distmind_pool *pool, uint32_t id, const u
 int distmind_pool_request_refuse(struct distmind_pool *pool, uint32_t id, int error,
 				 const char *reason)
 {
-	struct nl_msg *msg = about(pool, DISTMIND_CMD_REQUEST_ANSWER, id);
+	struct nl_msg *msg = distmind_pool_about(pool, DISTMIND_CMD_REQUEST_ANSWER, id);
 	char text[DISTMIND_REASON_LEN] = "";
 	int put = 0;
 

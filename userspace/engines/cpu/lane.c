@@ -83,6 +83,7 @@ static int run_launch(struct lane *lane, const struct distmind_engine_job *job, 
 	for (uint32_t i = 0; i < job->args; i++)
 		call.args[i] = (struct op_arg){
 			.is_buffer = job->arg[i].length,
+			.read_only = job->read_only >> i & 1,
 			.value = job->arg[i].value,
 			.length = job->arg[i].length,
 		};

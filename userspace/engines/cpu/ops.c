@@ -63,7 +63,7 @@ float op_load_float(struct op_load *load, uint32_t index, const char *name)
 	return value;
 }
 
-void *op_load_buffer(struct op_load *load, uint32_t index, const char *name, uint64_t elements)
+static void *load_buffer(struct op_load *load, uint32_t index, const char *name, uint64_t elements)
 {
 	const struct op_arg *arg = &load->call->args[index];
 	uint64_t bytes;
@@ -91,6 +91,19 @@ void *op_load_buffer(struct op_load *load, uint32_t index, const char *name, uin
 		return NULL;
 	}
 	return (char *)load->call->heap + arg->value;
+}
+
+const void *op_load_input(struct op_load *load, uint32_t index, const char *name,
+			  uint64_t elements)
+{
+	return load_buffer(load, index, name, elements);
+}
+
+void *op_load_output(struct op_load *load, uint32_t index, const char *name, uint64_t elements)
+{
+	if (load->call->args[index].read_only)
+		op_load_fail(load, -EACCES, "%s can only be read", name);
+	return load_buffer(load, index, name, elements);
 }
 
 static void check_kinds(struct op_load *load)

@@ -20,6 +20,7 @@
 
 struct op_arg {
 	bool is_buffer;
+	bool read_only;
 	uint64_t value;	 /* a scalar's, or where in the heap a buffer begins */
 	uint64_t length; /* of a buffer, in bytes */
 };
@@ -69,6 +70,7 @@ void op_init(void);
  *   -EINVAL       an argument, the number of blocks or the cookie is not possible
  *   -EOVERFLOW    the sizes are larger than any memory
  *   -ERANGE       a buffer is too short, or outside of the heap
+ *   -EACCES       an output can only be read
  *   -EDOM         a label or an index in a buffer is not possible; the output is undefined
  *
  * and on failure leaves *cookie alone and says why in call->reason.

@@ -29,9 +29,9 @@ static void activation_load(struct op_load *load, void *state)
 	if (load->err)
 		return;
 	a->tile = distmind_op_tile_rows(a->cols);
-	a->out = op_load_buffer(load, DISTMIND_BIAS_ACTIVATION_Y, "y", a->rows * a->cols);
-	a->x = op_load_buffer(load, DISTMIND_BIAS_ACTIVATION_X, "x", a->rows * a->cols);
-	a->bias = op_load_buffer(load, DISTMIND_BIAS_ACTIVATION_BIAS, "bias", a->cols);
+	a->out = op_load_output(load, DISTMIND_BIAS_ACTIVATION_Y, "y", a->rows * a->cols);
+	a->x = op_load_input(load, DISTMIND_BIAS_ACTIVATION_X, "x", a->rows * a->cols);
+	a->bias = op_load_input(load, DISTMIND_BIAS_ACTIVATION_BIAS, "bias", a->cols);
 }
 
 static void activate(enum distmind_activation kind, float *y, const float *x, const float *bias,
@@ -112,10 +112,10 @@ static void grad_load(struct op_load *load, void *state)
 	if (load->err)
 		return;
 	a->tile = distmind_op_tile_rows(a->cols);
-	a->out = op_load_buffer(load, DISTMIND_BIAS_ACTIVATION_GRAD_DX, "dx", a->rows * a->cols);
-	a->dy = op_load_buffer(load, DISTMIND_BIAS_ACTIVATION_GRAD_DY, "dy", a->rows * a->cols);
-	a->x = op_load_buffer(load, DISTMIND_BIAS_ACTIVATION_GRAD_X, "x", a->rows * a->cols);
-	a->bias = op_load_buffer(load, DISTMIND_BIAS_ACTIVATION_GRAD_BIAS, "bias", a->cols);
+	a->out = op_load_output(load, DISTMIND_BIAS_ACTIVATION_GRAD_DX, "dx", a->rows * a->cols);
+	a->dy = op_load_input(load, DISTMIND_BIAS_ACTIVATION_GRAD_DY, "dy", a->rows * a->cols);
+	a->x = op_load_input(load, DISTMIND_BIAS_ACTIVATION_GRAD_X, "x", a->rows * a->cols);
+	a->bias = op_load_input(load, DISTMIND_BIAS_ACTIVATION_GRAD_BIAS, "bias", a->cols);
 }
 
 static void differentiate(enum distmind_activation kind, float *dx, const float *dy, const float *x,

@@ -18,9 +18,9 @@ static void elementwise_load(struct op_load *load, void *state)
 	e->kind = (enum distmind_elementwise_kind)op_load_number(
 		load, DISTMIND_ELEMENTWISE_KIND, "kind", 0, DISTMIND_ELEMENTWISE__COUNT - 1);
 	e->alpha = op_load_float(load, DISTMIND_ELEMENTWISE_ALPHA, "alpha");
-	e->out = op_load_buffer(load, DISTMIND_ELEMENTWISE_OUT, "out", e->count);
-	e->a = op_load_buffer(load, DISTMIND_ELEMENTWISE_A, "a", e->count);
-	e->b = op_load_buffer(load, DISTMIND_ELEMENTWISE_B, "b", e->count);
+	e->out = op_load_output(load, DISTMIND_ELEMENTWISE_OUT, "out", e->count);
+	e->a = op_load_input(load, DISTMIND_ELEMENTWISE_A, "a", e->count);
+	e->b = op_load_input(load, DISTMIND_ELEMENTWISE_B, "b", e->count);
 }
 
 static int elementwise_block(const void *state, uint64_t block)
@@ -81,8 +81,8 @@ static void sgd_load(struct op_load *load, void *state)
 
 	sgd->count = op_load_size(load, DISTMIND_SGD_COUNT, "count");
 	sgd->rate = op_load_float(load, DISTMIND_SGD_RATE, "rate");
-	sgd->w = op_load_buffer(load, DISTMIND_SGD_W, "w", sgd->count);
-	sgd->g = op_load_buffer(load, DISTMIND_SGD_G, "g", sgd->count);
+	sgd->w = op_load_output(load, DISTMIND_SGD_W, "w", sgd->count);
+	sgd->g = op_load_input(load, DISTMIND_SGD_G, "g", sgd->count);
 }
 
 static int sgd_block(const void *state, uint64_t block)
@@ -124,8 +124,8 @@ static void reduce_load(struct op_load *load, void *state)
 	if (load->err)
 		return;
 	r->tile = distmind_op_tile_cols(r->rows);
-	r->out = op_load_buffer(load, DISTMIND_REDUCE_OUT, "out", r->cols);
-	r->x = op_load_buffer(load, DISTMIND_REDUCE_X, "x", r->rows * r->cols);
+	r->out = op_load_output(load, DISTMIND_REDUCE_OUT, "out", r->cols);
+	r->x = op_load_input(load, DISTMIND_REDUCE_X, "x", r->rows * r->cols);
 }
 
 /* A few columns at a time, as many as a pass keeps in registers and one cache line has. */

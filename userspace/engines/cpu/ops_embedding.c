@@ -32,9 +32,9 @@ static void embedding_load(struct op_load *load, void *state)
 	if (load->err)
 		return;
 	e->tile = distmind_op_tile_rows(e->width);
-	e->out = op_load_buffer(load, DISTMIND_EMBEDDING_Y, "y", e->count * e->width);
-	e->in = op_load_buffer(load, DISTMIND_EMBEDDING_TABLE, "table", e->vocabulary * e->width);
-	e->index = op_load_buffer(load, DISTMIND_EMBEDDING_INDEX, "index", e->count);
+	e->out = op_load_output(load, DISTMIND_EMBEDDING_Y, "y", e->count * e->width);
+	e->in = op_load_input(load, DISTMIND_EMBEDDING_TABLE, "table", e->vocabulary * e->width);
+	e->index = op_load_input(load, DISTMIND_EMBEDDING_INDEX, "index", e->count);
 }
 
 static int embedding_block(const void *state, uint64_t block)
@@ -72,10 +72,10 @@ static void grad_load(struct op_load *load, void *state)
 	if (load->err)
 		return;
 	e->tile = distmind_op_tile_rows(e->width);
-	e->out = op_load_buffer(load, DISTMIND_EMBEDDING_GRAD_DTABLE, "dtable",
+	e->out = op_load_output(load, DISTMIND_EMBEDDING_GRAD_DTABLE, "dtable",
 				e->vocabulary * e->width);
-	e->in = op_load_buffer(load, DISTMIND_EMBEDDING_GRAD_DY, "dy", e->count * e->width);
-	e->index = op_load_buffer(load, DISTMIND_EMBEDDING_GRAD_INDEX, "index", e->count);
+	e->in = op_load_input(load, DISTMIND_EMBEDDING_GRAD_DY, "dy", e->count * e->width);
+	e->index = op_load_input(load, DISTMIND_EMBEDDING_GRAD_INDEX, "index", e->count);
 }
 
 /* A block owns some rows of the table, and looks through all of the indices for them. */

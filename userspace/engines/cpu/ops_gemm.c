@@ -65,12 +65,12 @@ static void gemm_load(struct op_load *load, void *state)
 	g->grid_rows = distmind_op_divide(g->m, g->tile_rows);
 	g->grid_cols = distmind_op_divide(g->n, g->tile_cols);
 
-	g->c = op_load_buffer(load, DISTMIND_GEMM_C, "c",
+	g->c = op_load_output(load, DISTMIND_GEMM_C, "c",
 			      elements(g->m, g->n, g->ldc, g->batch, g->stride_c));
-	g->a = op_load_buffer(load, DISTMIND_GEMM_A, "a",
+	g->a = op_load_input(load, DISTMIND_GEMM_A, "a",
 			      elements(g->transpose_a ? g->k : g->m, g->transpose_a ? g->m : g->k,
 				       g->lda, g->batch, g->stride_a));
-	g->b = op_load_buffer(load, DISTMIND_GEMM_B, "b",
+	g->b = op_load_input(load, DISTMIND_GEMM_B, "b",
 			      elements(g->transpose_b ? g->n : g->k, g->transpose_b ? g->k : g->n,
 				       g->ldb, g->batch, g->stride_b));
 }

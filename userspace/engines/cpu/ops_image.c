@@ -112,9 +112,9 @@ static void im2col_load(struct op_load *load, void *state)
 	load_geometry(load, m, DISTMIND_IM2COL_N);
 	if (load->err)
 		return;
-	m->out = op_load_buffer(load, DISTMIND_IM2COL_COL, "col",
+	m->out = op_load_output(load, DISTMIND_IM2COL_COL, "col",
 				distmind_op_mul(m->windows, m->column));
-	m->in = op_load_buffer(load, DISTMIND_IM2COL_X, "x", distmind_op_mul(m->pixels, m->c));
+	m->in = op_load_input(load, DISTMIND_IM2COL_X, "x", distmind_op_mul(m->pixels, m->c));
 }
 
 static void im2col_window(const struct image *m, uint64_t index)
@@ -159,8 +159,8 @@ static void col2im_load(struct op_load *load, void *state)
 	load_geometry(load, m, DISTMIND_COL2IM_N);
 	if (load->err)
 		return;
-	m->out = op_load_buffer(load, DISTMIND_COL2IM_DX, "dx", distmind_op_mul(m->pixels, m->c));
-	m->in = op_load_buffer(load, DISTMIND_COL2IM_DCOL, "dcol",
+	m->out = op_load_output(load, DISTMIND_COL2IM_DX, "dx", distmind_op_mul(m->pixels, m->c));
+	m->in = op_load_input(load, DISTMIND_COL2IM_DCOL, "dcol",
 			       distmind_op_mul(m->windows, m->column));
 }
 
@@ -222,8 +222,8 @@ static void pool_load(struct op_load *load, void *state)
 							  DISTMIND_POOL__COUNT - 1);
 	if (load->err)
 		return;
-	m->out = op_load_buffer(load, DISTMIND_POOL_Y, "y", distmind_op_mul(m->windows, m->c));
-	m->in = op_load_buffer(load, DISTMIND_POOL_X, "x", distmind_op_mul(m->pixels, m->c));
+	m->out = op_load_output(load, DISTMIND_POOL_Y, "y", distmind_op_mul(m->windows, m->c));
+	m->in = op_load_input(load, DISTMIND_POOL_X, "x", distmind_op_mul(m->pixels, m->c));
 }
 
 static void pool_window(const struct image *m, uint64_t index)
@@ -283,11 +283,11 @@ static void pool_grad_load(struct op_load *load, void *state)
 							  DISTMIND_POOL__COUNT - 1);
 	if (load->err)
 		return;
-	m->out = op_load_buffer(load, DISTMIND_POOL_GRAD_DX, "dx",
+	m->out = op_load_output(load, DISTMIND_POOL_GRAD_DX, "dx",
 				distmind_op_mul(m->pixels, m->c));
-	m->in = op_load_buffer(load, DISTMIND_POOL_GRAD_DY, "dy",
+	m->in = op_load_input(load, DISTMIND_POOL_GRAD_DY, "dy",
 			       distmind_op_mul(m->windows, m->c));
-	m->x = op_load_buffer(load, DISTMIND_POOL_GRAD_X, "x", distmind_op_mul(m->pixels, m->c));
+	m->x = op_load_input(load, DISTMIND_POOL_GRAD_X, "x", distmind_op_mul(m->pixels, m->c));
 }
 
 /* Is this pixel of this channel what the maximum of the window was taken from? */

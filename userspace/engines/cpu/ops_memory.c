@@ -82,7 +82,7 @@ static void fill_load(struct op_load *load, void *state)
 
 	copy->count = op_load_size(load, DISTMIND_FILL_COUNT, "count");
 	copy->value = (uint32_t)op_load_number(load, DISTMIND_FILL_VALUE, "value", 0, UINT32_MAX);
-	copy->out = op_load_buffer(load, DISTMIND_FILL_OUT, "out", copy->count);
+	copy->out = op_load_output(load, DISTMIND_FILL_OUT, "out", copy->count);
 	copy->in = NULL;
 }
 
@@ -101,8 +101,8 @@ static void copy_load(struct op_load *load, void *state)
 	struct copy *copy = state;
 
 	copy->count = op_load_size(load, DISTMIND_COPY_COUNT, "count");
-	copy->out = op_load_buffer(load, DISTMIND_COPY_OUT, "out", copy->count);
-	copy->in = op_load_buffer(load, DISTMIND_COPY_IN, "in", copy->count);
+	copy->out = op_load_output(load, DISTMIND_COPY_OUT, "out", copy->count);
+	copy->in = op_load_input(load, DISTMIND_COPY_IN, "in", copy->count);
 }
 
 static int copy_block(const void *state, uint64_t block)

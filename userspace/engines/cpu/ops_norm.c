@@ -22,11 +22,11 @@ static void norm_load(struct op_load *load, void *state)
 	if (load->err)
 		return;
 	n->tile = distmind_op_tile_rows(n->cols);
-	n->y = op_load_buffer(load, DISTMIND_LAYER_NORM_Y, "y", n->rows * n->cols);
-	n->stats = op_load_buffer(load, DISTMIND_LAYER_NORM_STATS, "stats", n->rows * 2);
-	n->x = op_load_buffer(load, DISTMIND_LAYER_NORM_X, "x", n->rows * n->cols);
-	n->gamma = op_load_buffer(load, DISTMIND_LAYER_NORM_GAMMA, "gamma", n->cols);
-	n->beta = op_load_buffer(load, DISTMIND_LAYER_NORM_BETA, "beta", n->cols);
+	n->y = op_load_output(load, DISTMIND_LAYER_NORM_Y, "y", n->rows * n->cols);
+	n->stats = op_load_output(load, DISTMIND_LAYER_NORM_STATS, "stats", n->rows * 2);
+	n->x = op_load_input(load, DISTMIND_LAYER_NORM_X, "x", n->rows * n->cols);
+	n->gamma = op_load_input(load, DISTMIND_LAYER_NORM_GAMMA, "gamma", n->cols);
+	n->beta = op_load_input(load, DISTMIND_LAYER_NORM_BETA, "beta", n->cols);
 }
 
 static void norm_row(const struct norm *n, uint64_t row)
@@ -91,13 +91,13 @@ static void grad_load(struct op_load *load, void *state)
 	n->tile_rows = distmind_op_tile_rows(n->cols);
 	n->tile_cols = distmind_op_tile_cols(n->rows);
 	n->col_blocks = distmind_op_divide(n->cols, n->tile_cols);
-	n->dx = op_load_buffer(load, DISTMIND_LAYER_NORM_GRAD_DX, "dx", n->rows * n->cols);
-	n->dgamma = op_load_buffer(load, DISTMIND_LAYER_NORM_GRAD_DGAMMA, "dgamma", n->cols);
-	n->dbeta = op_load_buffer(load, DISTMIND_LAYER_NORM_GRAD_DBETA, "dbeta", n->cols);
-	n->dy = op_load_buffer(load, DISTMIND_LAYER_NORM_GRAD_DY, "dy", n->rows * n->cols);
-	n->x = op_load_buffer(load, DISTMIND_LAYER_NORM_GRAD_X, "x", n->rows * n->cols);
-	n->gamma = op_load_buffer(load, DISTMIND_LAYER_NORM_GRAD_GAMMA, "gamma", n->cols);
-	n->stats = op_load_buffer(load, DISTMIND_LAYER_NORM_GRAD_STATS, "stats", n->rows * 2);
+	n->dx = op_load_output(load, DISTMIND_LAYER_NORM_GRAD_DX, "dx", n->rows * n->cols);
+	n->dgamma = op_load_output(load, DISTMIND_LAYER_NORM_GRAD_DGAMMA, "dgamma", n->cols);
+	n->dbeta = op_load_output(load, DISTMIND_LAYER_NORM_GRAD_DBETA, "dbeta", n->cols);
+	n->dy = op_load_input(load, DISTMIND_LAYER_NORM_GRAD_DY, "dy", n->rows * n->cols);
+	n->x = op_load_input(load, DISTMIND_LAYER_NORM_GRAD_X, "x", n->rows * n->cols);
+	n->gamma = op_load_input(load, DISTMIND_LAYER_NORM_GRAD_GAMMA, "gamma", n->cols);
+	n->stats = op_load_input(load, DISTMIND_LAYER_NORM_GRAD_STATS, "stats", n->rows * 2);
 }
 
 static void grad_cols(const struct norm_grad *n, uint64_t first, uint64_t count)

@@ -63,8 +63,8 @@ static void softmax_load(struct op_load *load, void *state)
 	if (s->causal && s->rows % s->cols)
 		op_load_fail(load, -EINVAL, "rows of a causal softmax is not a multiple of cols");
 	s->tile = distmind_op_tile_rows(s->cols);
-	s->out = op_load_buffer(load, DISTMIND_SOFTMAX_Y, "y", s->rows * s->cols);
-	s->x = op_load_buffer(load, DISTMIND_SOFTMAX_X, "x", s->rows * s->cols);
+	s->out = op_load_output(load, DISTMIND_SOFTMAX_Y, "y", s->rows * s->cols);
+	s->x = op_load_input(load, DISTMIND_SOFTMAX_X, "x", s->rows * s->cols);
 }
 
 static int softmax_block(const void *state, uint64_t block)
@@ -103,9 +103,9 @@ static void grad_load(struct op_load *load, void *state)
 	if (load->err)
 		return;
 	s->tile = distmind_op_tile_rows(s->cols);
-	s->out = op_load_buffer(load, DISTMIND_SOFTMAX_GRAD_DX, "dx", s->rows * s->cols);
-	s->dy = op_load_buffer(load, DISTMIND_SOFTMAX_GRAD_DY, "dy", s->rows * s->cols);
-	s->x = op_load_buffer(load, DISTMIND_SOFTMAX_GRAD_Y, "y", s->rows * s->cols);
+	s->out = op_load_output(load, DISTMIND_SOFTMAX_GRAD_DX, "dx", s->rows * s->cols);
+	s->dy = op_load_input(load, DISTMIND_SOFTMAX_GRAD_DY, "dy", s->rows * s->cols);
+	s->x = op_load_input(load, DISTMIND_SOFTMAX_GRAD_Y, "y", s->rows * s->cols);
 }
 
 static int grad_block(const void *state, uint64_t block)
@@ -147,10 +147,10 @@ static void xent_load(struct op_load *load, void *state)
 	if (load->err)
 		return;
 	s->tile = distmind_op_tile_rows(s->cols);
-	s->loss = op_load_buffer(load, DISTMIND_SOFTMAX_XENT_LOSS, "loss", s->rows);
-	s->out = op_load_buffer(load, DISTMIND_SOFTMAX_XENT_DX, "dx", s->rows * s->cols);
-	s->x = op_load_buffer(load, DISTMIND_SOFTMAX_XENT_X, "x", s->rows * s->cols);
-	s->labels = op_load_buffer(load, DISTMIND_SOFTMAX_XENT_LABELS, "labels", s->rows);
+	s->loss = op_load_output(load, DISTMIND_SOFTMAX_XENT_LOSS, "loss", s->rows);
+	s->out = op_load_output(load, DISTMIND_SOFTMAX_XENT_DX, "dx", s->rows * s->cols);
+	s->x = op_load_input(load, DISTMIND_SOFTMAX_XENT_X, "x", s->rows * s->cols);
+	s->labels = op_load_input(load, DISTMIND_SOFTMAX_XENT_LABELS, "labels", s->rows);
 }
 
 static int xent_block(const void *state, uint64_t block)

@@ -37,7 +37,10 @@ uint64_t op_load_number(struct op_load *load, uint32_t index, const char *name, 
 uint64_t op_load_size(struct op_load *load, uint32_t index, const char *name);
 float op_load_float(struct op_load *load, uint32_t index, const char *name);
 /* A buffer with room for so many elements of 4 bytes; UINT64_MAX: more than there can be. */
-void *op_load_buffer(struct op_load *load, uint32_t index, const char *name, uint64_t elements);
+const void *op_load_input(struct op_load *load, uint32_t index, const char *name,
+			  uint64_t elements);
+/* The same, to be written: it must not be one that the tenant may only read. */
+void *op_load_output(struct op_load *load, uint32_t index, const char *name, uint64_t elements);
 
 __attribute__((format(printf, 3, 4))) void op_load_fail(struct op_load *load, int err,
 							const char *format, ...);

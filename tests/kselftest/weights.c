@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Weights: one copy in a gpu that several tenants read, and extents that say what
+ * is on its way from the memory pool. The test is the daemon that owns the buffer
+ * and loads it, the tenant, and the engine.
+ */
+#include <pthread.h>
+
+#include "distmind_test.h"
+#include "kselftest_harness.h"
+
+#define SIZE (4 * MiB)
+
+FIXTURE(weights)
+{
+	struct distmind_pool *pool;
+	struct distmind_engine *engine;
+	pthread_t thread;
+	struct distmind_vgpu *owner, *tenant;
+	uint32_t owner_id, tenant_id, buffer_id;
+	struct distmind_buffer *weights, *imported, *own;
+	struct distmind_timeline *load, *done;
+	struct distmind_queue *queue;
+};
+
+static uint32_t seen_read_only; /* of the last job */
+
+static void *lane_thread(void *arg)
+{
+	struct distmind_engine *engine = arg;
+	struct distmind_engine_exchange exchange = { .timeout_ms = 50 };
+
+	for (;;) {
+		int err = distmind_engine_exchange(engine, &exchange);
+
+		if (err == -ENODEV)
+			return NULL;
+		exchange.done = 0;
+		if (err)
+			continue;
+		seen_read_only = exchange.job.read_only;
+		exchange.done = exchange.job.id;
+	}
+}
+
+static int new_vgpu(struct distmind_pool *pool, uint32_t gpu, struct distmind_vgpu **vgpu,
+		    uint32_t *id)
+{
+	struct distmind_vgpu_record record = { .gpu = gpu, .memory = 2 * SIZE, .share = 100 };
+	char path[64];
+	int err = distmind_pool_vgpu_create(pool, &record);
+
+	*id = record.id;
+	snprintf(path, sizeof(path), "/dev/distmind/vgpu%u", record.id);
+	return err ? err : distmind_vgpu_open(path, vgpu);
+}
+
+FIXTURE_SETUP(weights)
+{
+	struct distmind_engine_params params = {
+		.name = "weights", .kind = "test", .memory = 4 * SIZE,
+		.numa_node = DISTMIND_NUMA_ANY, .compute_lanes = 1,
+	};
+	struct distmind_buffer_info info;
+	uint32_t gpu;
+	int fd;
+
+	ASSERT_EQ(0, distmind_pool_open(&self->pool));
+	ASSERT_EQ(0, distmind_engine_register(&params, &self->engine));
+	gpu = distmind_engine_gpu(self->engine);
+	ASSERT_EQ(0, pthread_create(&self->thread, NULL, lane_thread, self->engine));
+	ASSERT_EQ(0, new_vgpu(self->pool, gpu, &self->owner, &self->owner_id));
+	ASSERT_EQ(0, new_vgpu(self->pool, gpu, &self->tenant, &self->tenant_id));
+	ASSERT_EQ(0, distmind_buffer_create(self->owner, SIZE, DISTMIND_BUFFER_WEIGHTS,
+					    &self->weights));
+	ASSERT_EQ(0, distmind_buffer_info(self->weights, &info));
+	self->buffer_id = info.id;
+	ASSERT_EQ(0, distmind_timeline_create(self->owner, 0, &self->load));
+	fd = distmind_buffer_export(self->weights, DISTMIND_EXPORT_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, distmind_buffer_import(self->tenant, fd, &self->imported));
+	close(fd);
+	ASSERT_EQ(0, distmind_buffer_create(self->tenant, MiB, DISTMIND_BUFFER_DATA, &self->own));
+	ASSERT_EQ(0, distmind_timeline_create(self->tenant, 0, &self->done));
+	ASSERT_EQ(0, distmind_queue_create(self->tenant, DISTMIND_LANE_COMPUTE, 16, &self->queue));
+}
+
+FIXTURE_TEARDOWN(weights)
+{
+	distmind_queue_destroy(self->queue);
+	distmind_timeline_destroy(self->done);
+	distmind_timeline_destroy(self->load);
+	distmind_buffer_destroy(self->own);
+	distmind_buffer_destroy(self->imported);
+	distmind_buffer_destroy(self->weights);
+	distmind_vgpu_close(self->tenant);
+	distmind_vgpu_close(self->owner);
+	distmind_pool_vgpu_delete(self->pool, self->owner_id);
+	distmind_pool_vgpu_delete(self->pool, self->tenant_id);
+	distmind_pool_gpu_remove(self->pool, distmind_engine_gpu(self->engine));
+	pthread_join(self->thread, NULL);
+	distmind_engine_close(self->engine);
+	distmind_pool_close(self->pool);
+}
+
+/* A job of the tenant that reads a range of the weights. */
+static int use(FIXTURE_DATA(weights) *self, uint64_t offset, uint64_t length, uint64_t value)
+{
+	struct distmind_batch *batch;
+	int err;
+
+	distmind_batch_create(&batch);
+	distmind_batch_launch(batch, 0, 1);
+	distmind_batch_range(batch, self->own, 0, MiB);
+	distmind_batch_range(batch, self->imported, offset, length);
+	distmind_batch_signal(batch, self->done, value);
+	err = distmind_queue_submit(self->queue, batch, NULL);
+	distmind_batch_destroy(batch);
+	return err;
+}
+
+TEST_F(weights, one_copy_is_read_by_others_and_written_by_nobody_else)
+{
+	struct distmind_vgpu_info info;
+	char *mine, *theirs;
+
+	ASSERT_EQ(0, distmind_buffer_map(self->weights, (void **)&mine));
+	ASSERT_EQ(0, distmind_buffer_map(self->imported, (void **)&theirs));
+	memset(mine, 7, SIZE);
+	EXPECT_TRUE(all_bytes(theirs, SIZE, 7));
+	EXPECT_EQ(-1, mprotect(theirs, PAGE, PROT_READ | PROT_WRITE));
+	EXPECT_EQ(-EACCES, distmind_buffer_export(self->imported,
+						  DISTMIND_EXPORT_RDWR | DISTMIND_EXPORT_CLOEXEC));
+	/* The tenant pays for its own only. */
+	ASSERT_EQ(0, distmind_vgpu_info(self->tenant, &info));
+	EXPECT_EQ(MiB, info.memory_used);
+	ASSERT_EQ(0, use(self, 0, SIZE, 1));
+	ASSERT_EQ(0, distmind_timeline_wait(self->done, 1, 10000));
+	EXPECT_EQ(2, seen_read_only);
+}
+
+TEST_F(weights, a_copy_into_them_is_refused)
+{
+	struct distmind_engine_params params = {
+		.name = "copies", .kind = "test", .memory = MiB, .numa_node = DISTMIND_NUMA_ANY,
+		.copy_lanes = 1,
+	};
+	struct distmind_buffer *from, *to;
+	struct distmind_engine *engine;
+	struct distmind_queue *queue;
+	struct distmind_batch *batch;
+	struct distmind_vgpu *vgpu;
+	uint32_t failed, gpu, id;
+	int fd;
+
+	ASSERT_EQ(0, distmind_engine_register(&params, &engine));
+	gpu = distmind_engine_gpu(engine);
+	ASSERT_EQ(0, new_vgpu(self->pool, gpu, &vgpu, &id));
+	ASSERT_EQ(0, distmind_buffer_create(vgpu, PAGE, DISTMIND_BUFFER_DATA, &from));
+	fd = distmind_buffer_export(from, DISTMIND_EXPORT_CLOEXEC);
+	ASSERT_EQ(0, distmind_buffer_import(vgpu, fd, &to));
+	ASSERT_EQ(0, distmind_queue_create(vgpu, DISTMIND_LANE_COPY, 1, &queue));
+	distmind_batch_create(&batch);
+	distmind_batch_copy(batch, to, 0, from, 0, PAGE);
+	EXPECT_EQ(-EACCES, distmind_queue_submit(queue, batch, &failed));
+	distmind_batch_clear(batch);
+	distmind_batch_copy(batch, from, 0, to, 0, PAGE);
+	EXPECT_EQ(0, distmind_queue_submit(queue, batch, &failed));
+	distmind_batch_destroy(batch);
+	distmind_queue_destroy(queue);
+	distmind_buffer_destroy(to);
+	distmind_buffer_destroy(from);
+	close(fd);
+	distmind_vgpu_close(vgpu);
+	distmind_pool_vgpu_delete(self->pool, id);
+	distmind_engine_close(engine);
+	EXPECT_EQ(0, distmind_pool_gpu_remove(self->pool, gpu));
+}
+
+/* So many extents of equal size fill the buffer; four of them are a group. */
+static int install(FIXTURE_DATA(weights) *self, uint64_t count)
+{
+	struct distmind_extent_record *extents = calloc(count, sizeof(*extents));
+	int err;
+
+	for (uint64_t i = 0; i < count; i++) {
+		extents[i] = (struct distmind_extent_record){
+			.offset = i * (SIZE / count), .size = SIZE / count, .value = 1 + i / 4,
+		};
+		memset(extents[i].chunk, (int)i, sizeof(extents[i].chunk));
+		snprintf(extents[i].host, sizeof(extents[i].host), "host%u", (unsigned int)i % 3);
+	}
+	err = distmind_pool_extents_add(self->pool, self->buffer_id,
+					distmind_timeline_fd(self->load), extents, count);
+	free(extents);
+	return err;
+}
+
+TEST_F(weights, jobs_wait_for_what_they_use_and_for_nothing_else)
+{
+	ASSERT_EQ(0, install(self, 16));
+	ASSERT_EQ(0, use(self, 0, SIZE / 4, 1));	     /* the first group */
+	ASSERT_EQ(0, use(self, SIZE / 4 - 1, 2, 2));	     /* two groups */
+	ASSERT_EQ(0, use(self, SIZE - 1, 1, 3));	     /* the last */
+	EXPECT_EQ(-ETIMEDOUT, distmind_timeline_wait(self->done, 1, 50));
+	ASSERT_EQ(0, distmind_timeline_signal(self->load, 1));
+	EXPECT_EQ(0, distmind_timeline_wait(self->done, 1, 10000));
+	EXPECT_EQ(-ETIMEDOUT, distmind_timeline_wait(self->done, 2, 50));
+	ASSERT_EQ(0, distmind_timeline_signal(self->load, 2));
+	EXPECT_EQ(0, distmind_timeline_wait(self->done, 2, 10000));
+	EXPECT_EQ(-ETIMEDOUT, distmind_timeline_wait(self->done, 3, 50));
+	ASSERT_EQ(0, distmind_timeline_signal(self->load, 4));
+	EXPECT_EQ(0, distmind_timeline_wait(self->done, 3, 10000));
+}
+
+struct census {
+	unsigned int count, present, loading;
+	bool in_order;
+	uint64_t end;
+};
+
+static int count_extent(const struct distmind_extent_record *extent, void *arg)
+{
+	struct census *census = arg;
+
+	census->in_order &= extent->offset == census->end &&
+			    extent->chunk[31] == (uint8_t)census->count &&
+			    !strncmp(extent->host, "host", 4);
+	census->end = extent->offset + extent->size;
+	census->count++;
+	census->present += extent->state == DISTMIND_EXTENT_STATE_PRESENT;
+	census->loading += extent->state == DISTMIND_EXTENT_STATE_LOADING;
+	return 0;
+}
+
+TEST_F(weights, the_map_shows_how_far_the_load_is)
+{
+	struct census census = { .in_order = true };
+
+	ASSERT_EQ(0, distmind_pool_extents(self->pool, self->buffer_id, count_extent, &census));
+	EXPECT_EQ(0, census.count);
+	ASSERT_EQ(0, install(self, 1024));
+	ASSERT_EQ(0, distmind_timeline_signal(self->load, 100));
+	ASSERT_EQ(0, distmind_pool_extents(self->pool, self->buffer_id, count_extent, &census));
+	EXPECT_TRUE(census.in_order);
+	EXPECT_EQ(1024, census.count);
+	EXPECT_EQ(400, census.present);
+	EXPECT_EQ(624, census.loading);
+	EXPECT_EQ(SIZE, census.end);
+}
+
+TEST_F(weights, a_map_that_cannot_be_is_refused_with_the_reason)
+{
+	struct distmind_extent_record extent = { .size = SIZE / 2, .value = 1, .host = "a" };
+	int load = distmind_timeline_fd(self->load);
+	struct distmind_buffer_info info;
+
+	EXPECT_EQ(-EINVAL, distmind_pool_extents_add(self->pool, self->buffer_id, -1, &extent, 1));
+	EXPECT_NE(NULL, strstr(distmind_pool_error(self->pool), "timeline"));
+	EXPECT_EQ(-EBADF, distmind_pool_extents_add(self->pool, self->buffer_id, 0, &extent, 1));
+	extent.offset = SIZE / 2 + PAGE;
+	EXPECT_EQ(-ERANGE, distmind_pool_extents_add(self->pool, self->buffer_id, load, &extent, 1));
+	extent.offset = ~0ULL;
+	EXPECT_EQ(-ERANGE, distmind_pool_extents_add(self->pool, self->buffer_id, load, &extent, 1));
+	extent.offset = SIZE / 4;
+	EXPECT_EQ(0, distmind_pool_extents_add(self->pool, self->buffer_id, load, &extent, 1));
+	EXPECT_EQ(-EINVAL, distmind_pool_extents_add(self->pool, self->buffer_id, load, &extent, 1));
+	EXPECT_NE(NULL, strstr(distmind_pool_error(self->pool), "overlap"));
+	ASSERT_EQ(0, distmind_buffer_info(self->own, &info));
+	EXPECT_EQ(-EINVAL, distmind_pool_extents_add(self->pool, info.id, load, &extent, 1));
+	EXPECT_EQ(-ENOENT, distmind_pool_extents_add(self->pool, ~1U, load, &extent, 1));
+	EXPECT_EQ(77, AS_NOBODY(({
+		struct distmind_pool *pool;
+
+		distmind_pool_open(&pool);
+		distmind_pool_extents_add(pool, self->buffer_id, load, &extent, 1) == -EPERM &&
+		distmind_pool_extents(pool, self->buffer_id, count_extent, NULL) == -ENOENT ?
+			77 : 1;
+	})));
+}
+
+TEST_HARNESS_MAIN
