@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Hosts in the catalog: leases, generations, and what they say they hold. */
+#include "../catalog/host.h"
+
+#include "../../userspace/catalog/batch.h"
+
+/* A store whose watches never tell anything. */
+static struct catalog_watch *deaf_watch(struct catalog_store *store, const char *prefix,
+					uint64_t from, catalog_done changed, void *arg)
+{
+	static int nothing;
+
+	(void)store;
+	(void)prefix;
+	(void)from;
+	(void)changed;
+	(void)arg;
+	return (struct catalog_watch *)&nothing;
+}
+
+static void deaf_unwatch(struct catalog_watch *watch)
+{
+	(void)watch;
+}
+
+/* ops has to live as long as the host. */
+static void host_open_deaf(struct host *host, const char *pool, struct catalog_store_ops *ops,
+			   unsigned int list_ms)
+{
+	struct catalog_store *store = bed_open();
+
+	*ops = *store->ops;
+	ops->watch = deaf_watch;
+	ops->unwatch = deaf_unwatch;
+	store->ops = ops;
+	host_open_store(host, pool, store, list_ms);
+}
+
+static uint64_t lease_of(struct host *host, const char *name)
+{
+	struct outcome outcome = { 0 };
+	char key[128];
+	uint64_t lease;
+
+	snprintf(key, sizeof(key), "%s/view/host/%s", host->pool, name);
+	assert_int_equal(catalog_store_range(host->store, key, CATALOG_ONE, keep_outcome,
+					     &outcome), 0);
+	wait_until(outcome.calls);
+	assert_int_equal(outcome.entries.count, 1);
+	lease = outcome.entries.rows[0].lease;
+	forget(&outcome);
+	return lease;
+}
+
+static void a_host_that_joins_is_seen_until_it_leaves(void **state)
+{
+	const struct catalog_host *record;
+	struct outcome outcome = { 0 };
+	struct host host;
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	host_open(&host, "join");
+	assert_int_equal(catalog_age_us(host.catalog), UINT64_MAX);
+	assert_int_equal(host_sync(&host), 0);
+	assert_null(catalog_host_find(host.catalog, "a"));
+	host_join(&host, "a", 60, false);
+	wait_until(catalog_host_find(host.catalog, "a"));
+	record = catalog_host_find(host.catalog, "a");
+	assert_string_equal(record->address, "10.0.0.1:7070");
+	assert_string_equal(record->rdma_address, "10.1.0.1");
+	assert_int_equal(record->rdma_port, 7471);
+	assert_int_equal(record->memory_total, 8ULL << 30);
+	assert_int_equal(record->generation, 1);
+	assert_int_equal(catalog_member_generation(host.catalog), 1);
+	catalog_set_memory_free(host.catalog, 5);
+	wait_until(catalog_host_find(host.catalog, "a")->memory_free == 5);
+	assert_int_equal(catalog_leave(host.catalog, keep_outcome, &outcome), 0);
+	wait_until(outcome.calls && !catalog_host_find(host.catalog, "a"));
+	assert_int_equal(outcome.err, 0);
+	assert_int_equal(host_flush(&host), -ENOTCONN);
+	catalog_close(host.catalog);
+}
+
+static void every_life_of_a_host_has_the_next_generation(void **state)
+{
+	struct host host;
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	for (uint64_t life = 1; life <= 3; life++) {
+		host_open(&host, "lives");
+		host_join(&host, "a", 60, false);
+		assert_int_equal(catalog_member_generation(host.catalog), life);
+		host_die(&host);
+	}
+}
+
+static void what_a_host_holds_is_found(void **state)
+{
+	struct catalog_holder holder;
+	struct host host;
+	char name[32];
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	host_open(&host, "holds");
+	assert_int_equal(catalog_hold(host.catalog, digest_of("before")), 0);
+	host_join(&host, "a", 60, false);
+	for (int i = 0; i < 1000; i++) {
+		snprintf(name, sizeof(name), "chunk-%d", i);
+		assert_int_equal(catalog_hold(host.catalog, digest_of(name)), 0);
+	}
+	assert_int_equal(catalog_lose(host.catalog, digest_of("chunk-7")), 0);
+	assert_int_equal(catalog_lose(host.catalog, digest_of("chunk-7")), -ENOENT);
+	assert_int_equal(host_flush(&host), 0);
+	assert_int_equal(host_sync(&host), 0);
+	assert_int_equal(catalog_chunk_holders(host.catalog, digest_of("before"), &holder, 1), 1);
+	assert_string_equal(holder.host, "a");
+	assert_true(holder.live);
+	for (int i = 0; i < 1000; i++) {
+		snprintf(name, sizeof(name), "chunk-%d", i);
+		assert_int_equal(holders(&host, name, true), i != 7);
+	}
+	/* A few keys, not one for each. */
+	assert_true(keys(&host, "view/chunk/") <= 64);
+	catalog_close(host.catalog);
+}
+
+static void a_lease_that_was_lost_is_replaced_and_everything_said_again(void **state)
+{
+	struct outcome outcome = { 0 };
+	struct host host;
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	host_open(&host, "replaced");
+	host_join(&host, "a", 1, false);
+	catalog_hold(host.catalog, digest_of("x"));
+	assert_int_equal(host_flush(&host), 0);
+	wait_until(holders(&host, "x", true) == 1);
+	assert_int_equal(catalog_store_lease_revoke(host.store, lease_of(&host, "a"), keep_outcome,
+						    &outcome), 0);
+	wait_until(outcome.calls && host.lost);
+	wait_until(host.joined == 2);
+	assert_int_equal(catalog_member_generation(host.catalog), 2);
+	assert_int_equal(host_flush(&host), 0);
+	wait_until(holders(&host, "x", true) == 1);
+	assert_int_equal(catalog_host_find(host.catalog, "a")->generation, 2);
+	catalog_close(host.catalog);
+}
+
+static void a_host_that_dies_goes_with_what_it_held(void **state)
+{
+	struct host dead, witness;
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	host_open(&witness, "dies");
+	host_open(&dead, "dies");
+	host_join(&dead, "a", 1, false);
+	catalog_hold(dead.catalog, digest_of("x"));
+	assert_int_equal(host_flush(&dead), 0);
+	wait_until(holders(&witness, "x", true) == 1);
+	host_die(&dead);
+	wait_until(!catalog_host_find(witness.catalog, "a"));
+	wait_until(!holders(&witness, "x", true));
+	assert_int_equal(holders(&witness, "x", false), 0);
+	wait_until(!keys(&witness, "view/chunk/"));
+	catalog_close(witness.catalog);
+}
+
+static void a_spool_is_remembered_while_its_host_is_away(void **state)
+{
+	struct catalog_holder holder;
+	struct host host, witness;
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	host_open(&witness, "spool");
+	host_open(&host, "spool");
+	catalog_hold(host.catalog, digest_of("kept"));
+	catalog_hold(host.catalog, digest_of("damaged"));
+	host_join(&host, "a", 1, true);
+	assert_int_equal(host_flush(&host), 0);
+	wait_until(holders(&witness, "kept", true) == 1 && holders(&witness, "damaged", true) == 1);
+	host_die(&host);
+	wait_until(!holders(&witness, "kept", true));
+	assert_int_equal(holders(&witness, "kept", false), 1);
+	assert_int_equal(catalog_chunk_holders(witness.catalog, digest_of("kept"), &holder, 1), 1);
+	assert_string_equal(holder.host, "a");
+	/* It comes back, and one file was damaged. */
+	host_open(&host, "spool");
+	catalog_hold(host.catalog, digest_of("kept"));
+	host_join(&host, "a", 60, true);
+	wait_until(holders(&witness, "kept", true) == 1);
+	wait_until(!holders(&witness, "damaged", false));
+	assert_int_equal(holders(&witness, "damaged", true), 0);
+	catalog_close(host.catalog);
+	catalog_close(witness.catalog);
+}
+
+static void who_was_replaced_cannot_write(void **state)
+{
+	struct catalog_store_ops deaf;
+	struct host old, new;
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	/* It does not hear that it was. */
+	host_open_deaf(&old, "fence", &deaf, 1000000);
+	host_join(&old, "a", 60, true);
+	catalog_hold(old.catalog, digest_of("old"));
+	assert_int_equal(host_flush(&old), 0);
+	host_open(&new, "fence");
+	host_join(&new, "a", 60, true);
+	assert_int_equal(catalog_member_state(old.catalog), CATALOG_JOINED);
+	catalog_hold(old.catalog, digest_of("late"));
+	assert_int_equal(host_flush(&old), -EOWNERDEAD);
+	wait_until(old.fenced == 1);
+	assert_int_equal(catalog_member_state(old.catalog), CATALOG_FENCED);
+	assert_int_equal(host_flush(&new), 0);
+	assert_int_equal(host_sync(&new), 0);
+	assert_int_equal(holders(&new, "late", true) + holders(&new, "late", false), 0);
+	assert_int_equal(holders(&new, "old", true) + holders(&new, "old", false), 0);
+	assert_int_equal(catalog_host_find(new.catalog, "a")->generation, 2);
+	assert_int_equal(new.fenced, 0);
+	catalog_close(old.catalog);
+	catalog_close(new.catalog);
+}
+
+static void who_was_replaced_hears_of_it(void **state)
+{
+	struct host old, new;
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	host_open(&old, "hear");
+	host_join(&old, "a", 60, false);
+	host_open(&new, "hear");
+	host_join(&new, "a", 60, false);
+	wait_until(old.fenced == 1);
+	assert_int_equal(new.fenced, 0);
+	catalog_close(old.catalog);
+	catalog_close(new.catalog);
+}
+
+static void a_broken_watch_only_delays(void **state)
+{
+	struct catalog_store_ops deaf;
+	struct host host;
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	host_open_deaf(&host, "deaf", &deaf, LIST_MS);
+	assert_int_equal(host_sync(&host), 0);
+	host_join(&host, "a", 60, false);
+	catalog_hold(host.catalog, digest_of("x"));
+	wait_until(catalog_host_find(host.catalog, "a"));
+	wait_until(holders(&host, "x", true) == 1);
+	catalog_close(host.catalog);
+}
+
+static void put_bucket(struct host *host, const char *name, const char *chunk, uint64_t generation,
+		       uint64_t lease)
+{
+	uint8_t value[8 + CATALOG_DIGEST] = { (uint8_t)generation };
+	const uint8_t *digest = digest_of(chunk);
+	char key[128];
+	struct catalog_write write = { key, value, sizeof(value), lease };
+	struct catalog_txn txn = { .writes = &write, .write_count = 1 };
+	struct outcome outcome = { 0 };
+
+	memcpy(value + 8, digest, CATALOG_DIGEST);
+	snprintf(key, sizeof(key), "%s/view/chunk/%s/%02u", host->pool, name, digest[0] / 4);
+	assert_int_equal(catalog_store_txn(host->store, &txn, keep_outcome, &outcome), 0);
+	wait_until(outcome.calls);
+	assert_int_equal(outcome.err, 0);
+}
+
+/* Its successor has joined, and has not yet said what it holds. */
+static void what_an_earlier_life_held_in_memory_is_not_counted_on(void **state)
+{
+	struct host host;
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	host_open(&host, "earlier");
+	host_join(&host, "a", 60, false);
+	assert_int_equal(host_flush(&host), 0);
+	put_bucket(&host, "a", "memory", 7, lease_of(&host, "a"));
+	put_bucket(&host, "a", "spool", 7, 0);
+	put_bucket(&host, "a", "now", 1, lease_of(&host, "a"));
+	assert_int_equal(host_sync(&host), 0);
+	assert_int_equal(holders(&host, "now", true), 1);
+	assert_int_equal(holders(&host, "memory", true), 0);
+	assert_int_equal(holders(&host, "memory", false), 0);
+	assert_int_equal(holders(&host, "spool", true), 0);
+	assert_int_equal(holders(&host, "spool", false), 1);
+	catalog_close(host.catalog);
+}
+
+/* A network that holds a report back, until after its sender has given up on it. */
+static struct {
+	const struct catalog_store_ops *real;
+	bool armed;
+	struct catalog_batch held;
+	catalog_done done;
+	void *arg;
+} late;
+
+static void no_answer(const struct catalog_result *result, void *arg)
+{
+	struct catalog_result lost = { .err = -ETIMEDOUT, .error = "no answer" };
+
+	(void)result;
+	(void)arg;
+	late.done(&lost, late.arg);
+}
+
+static int late_txn(struct catalog_store *store, const struct catalog_txn *txn, catalog_done done,
+		    void *arg)
+{
+	if (!late.armed || !strstr(txn->writes[0].key, "/view/chunk/"))
+		return late.real->txn(store, txn, done, arg);
+	late.armed = false;
+	for (size_t i = 0; i < txn->compare_count; i++)
+		catalog_batch_compare(&late.held, txn->compares[i].revision, "%s",
+				      txn->compares[i].key);
+	for (size_t i = 0; i < txn->write_count; i++)
+		catalog_batch_put(&late.held, txn->writes[i].value, txn->writes[i].size,
+				  txn->writes[i].lease, "%s", txn->writes[i].key);
+	late.done = done;
+	late.arg = arg;
+	return late.real->range(store, "nothing", CATALOG_ONE, no_answer, NULL);
+}
+
+static void a_report_that_comes_late_changes_nothing(void **state)
+{
+	struct outcome outcome = { 0 };
+	struct catalog_store_ops ops;
+	struct catalog_store *store;
+	struct host host;
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	store = bed_open();
+	late.real = store->ops;
+	ops = *store->ops;
+	ops.txn = late_txn;
+	store->ops = &ops;
+	host_open_store(&host, "late", store, LIST_MS);
+	host_join(&host, "a", 60, false);
+	assert_int_equal(host_flush(&host), 0);
+	late.armed = true;
+	catalog_hold(host.catalog, digest_of("x"));
+	assert_int_equal(host_flush(&host), 0);
+	assert_false(late.armed);
+	assert_int_equal(catalog_batch_send(store, &late.held, keep_outcome, &outcome), 0);
+	wait_until(outcome.calls);
+	assert_int_equal(outcome.err, -ESTALE);
+	assert_int_equal(host_sync(&host), 0);
+	assert_int_equal(holders(&host, "x", true), 1);
+	/* It is still the same life. */
+	assert_int_equal(catalog_member_generation(host.catalog), 1);
+	assert_int_equal(host.fenced + host.lost, 0);
+	catalog_batch_clear(&late.held);
+	catalog_close(host.catalog);
+}
+
+static void many_hosts_are_seen_by_all(void **state)
+{
+	enum { HOSTS = 12 };
+	struct host hosts[HOSTS];
+	char name[32];
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	for (int i = 0; i < HOSTS; i++) {
+		snprintf(name, sizeof(name), "host-%d", i);
+		host_open(&hosts[i], "many");
+		host_join(&hosts[i], name, 60, false);
+		catalog_hold(hosts[i].catalog, digest_of("everywhere"));
+		catalog_hold(hosts[i].catalog, digest_of(name));
+	}
+	for (int i = 0; i < HOSTS; i++)
+		wait_until(holders(&hosts[i], "everywhere", true) == HOSTS);
+	for (int i = 0; i < HOSTS; i++) {
+		snprintf(name, sizeof(name), "host-%d", i);
+		wait_until(holders(&hosts[(i + 1) % HOSTS], name, true) == 1);
+	}
+	for (int i = 0; i < HOSTS; i++)
+		catalog_close(hosts[i].catalog);
+}
+
+static void an_etcd_that_was_killed_loses_nothing(void **state)
+{
+	struct host a, b;
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	host_open(&a, "killed");
+	host_open(&b, "killed");
+	host_join(&a, "a", 5, false);
+	host_join(&b, "b", 5, true);
+	catalog_hold(a.catalog, digest_of("x"));
+	assert_int_equal(host_flush(&a), 0);
+	assert_int_equal(host_push(&a, "model", "x\ny\n", 2), 0);
+	wait_until(host_knows(&b, "model") && holders(&b, "x", true) == 1);
+	etcd_server_end(&bed.server); /* SIGKILL */
+	catalog_hold(b.catalog, digest_of("y"));
+	wait_until(catalog_trouble(b.catalog)[0]);
+	assert_contains(catalog_trouble(b.catalog), bed.server.client);
+	/* What is known stays known. */
+	assert_true(host_knows(&b, "model"));
+	assert_int_equal(holders(&b, "x", true), 1);
+	assert_int_not_equal(host_sync(&b), 0);
+	etcd_server_start(&bed.server);
+	assert_int_equal(host_flush(&b), 0);
+	wait_until(holders(&a, "y", true) == 1 && holders(&b, "x", true) == 1);
+	wait_until(!catalog_trouble(b.catalog)[0]);
+	host_die(&b);
+	host_open(&b, "killed");
+	wait_until(host_knows(&b, "model") && holders(&b, "x", true) == 1);
+	catalog_close(a.catalog);
+	catalog_close(b.catalog);
+}
+
+#define EMBEDDED(test) { #test " (embedded)", test, setup_file, NULL, NULL }
+#define ETCD(test) { #test " (etcd)", test, setup_no_store, NULL, NULL }
+#define BOTH(test) EMBEDDED(test), ETCD(test)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BOTH(a_host_that_joins_is_seen_until_it_leaves),
+		BOTH(every_life_of_a_host_has_the_next_generation),
+		BOTH(what_a_host_holds_is_found),
+		BOTH(a_lease_that_was_lost_is_replaced_and_everything_said_again),
+		ETCD(a_host_that_dies_goes_with_what_it_held),
+		ETCD(a_spool_is_remembered_while_its_host_is_away),
+		ETCD(who_was_replaced_cannot_write),
+		ETCD(who_was_replaced_hears_of_it),
+		BOTH(a_broken_watch_only_delays),
+		BOTH(what_an_earlier_life_held_in_memory_is_not_counted_on),
+		BOTH(a_report_that_comes_late_changes_nothing),
+		ETCD(many_hosts_are_seen_by_all),
+		ETCD(an_etcd_that_was_killed_loses_nothing),
+	};
+
+	return cmocka_run_group_tests_name("catalog_hosts", tests, setup_bed, teardown_bed);
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The copy, and what its entries mean. */
+#include "catalog.h"
+
+#include "state.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define LIST_MS_MIN 100
+
+bool catalog_name_is_good(const char *name, size_t room, const char *others)
+{
+	size_t len = strnlen(name, room);
+
+	if (!len || len == room || name[0] == '/' || name[len - 1] == '/')
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (!isalnum((unsigned char)name[i]) && !strchr("._-", name[i]) &&
+		    !strchr(others, name[i]))
+			return false;
+	return true;
+}
+
+const char *catalog_prefix(const struct catalog *catalog, const char *kind, char *prefix)
+{
+	snprintf(prefix, CATALOG_KEY_MAX, "%s/view/%s/", catalog->pool, kind);
+	return prefix;
+}
+
+char *catalog_model_key(const struct catalog *catalog, const char *name)
+{
+	char *key;
+
+	return asprintf(&key, "%s/view/model/%s", catalog->pool, name) < 0 ? NULL : key;
+}
+
+/* What follows the prefix of a kind; NULL: the entry is of another kind. */
+static const char *name_of(const struct catalog *catalog, const struct catalog_entry *entry,
+			   const char *kind)
+{
+	char prefix[CATALOG_KEY_MAX];
+
+	if (!catalog_has_prefix(entry->key, catalog_prefix(catalog, kind, prefix)))
+		return NULL;
+	return entry->key + strlen(prefix);
+}
+
+void catalog_touched(struct catalog *catalog)
+{
+	catalog_index_drop(catalog);
+	if (catalog->options.changed && !catalog->closing)
+		catalog->options.changed(catalog->options.arg);
+}
+
+static void on_forget(struct catalog_entry *entry, void *arg)
+{
+	struct catalog *catalog = arg;
+
+	/* The index points into what goes. */
+	catalog_index_drop(catalog);
+	if (name_of(catalog, entry, "model") || name_of(catalog, entry, "upload"))
+		catalog_model_free(entry->noun);
+	else if (name_of(catalog, entry, "host"))
+		free(entry->noun);
+	entry->noun = NULL;
+}
+
+static void take_model(struct catalog *catalog, struct catalog_entry *entry, const char *name,
+		       bool uploading)
+{
+	struct catalog_model *model = catalog_model_parse(entry->value, entry->size);
+
+	if (model && strcmp(uploading ? model->upload : model->name, name)) {
+		catalog_model_free(model);
+		model = NULL;
+	}
+	entry->noun = model;
+	if (!model)
+		return;
+	model->uploading = uploading;
+	model->revision = entry->revision;
+	if (model->complete)
+		catalog_manifest_wanted(catalog, entry);
+}
+
+static void on_changed(struct catalog_entry *entry, void *arg)
+{
+	struct catalog *catalog = arg;
+	const char *name;
+
+	if ((name = name_of(catalog, entry, "model"))) {
+		take_model(catalog, entry, name, false);
+	} else if ((name = name_of(catalog, entry, "upload"))) {
+		take_model(catalog, entry, name, true);
+	} else if ((name = name_of(catalog, entry, "host"))) {
+		entry->noun = catalog_host_parse(name, entry->value, entry->size);
+		if (entry->noun)
+			catalog_member_seen(catalog, entry->noun);
+	} else if (name_of(catalog, entry, "chunk")) {
+		/* Good ones are told by having a noun. */
+		entry->noun = catalog_bucket_is_good(entry) ? entry->value : NULL;
+	}
+}
+
+static void on_settled(const struct catalog_result *listing, void *arg)
+{
+	struct catalog *catalog = arg;
+
+	if (listing) {
+		snprintf(catalog->trouble, sizeof(catalog->trouble), "%s", listing->error);
+		if (!listing->err)
+			catalog_manifests_settle(catalog);
+	}
+	catalog_touched(catalog);
+}
+
+struct catalog *catalog_open(struct sd_event *loop, struct catalog_store *store,
+			     const struct catalog_options *options)
+{
+	struct catalog *catalog = calloc(1, sizeof(*catalog));
+	char prefix[CATALOG_KEY_MAX];
+	int err = -ENOMEM;
+
+	if (!catalog)
+		goto fail;
+	catalog->options = *options;
+	catalog->store = store;
+	catalog->pool = strdup(options->pool);
+	catalog->view.forget = on_forget;
+	catalog->view.changed = on_changed;
+	catalog->view.settled = on_settled;
+	catalog->view.arg = catalog;
+	if (!catalog->pool)
+		goto fail;
+	err = -EINVAL;
+	if (!catalog_name_is_good(options->pool, CATALOG_HOST_LEN, "") ||
+	    options->list_ms < LIST_MS_MIN || !options->digests)
+		goto fail;
+	catalog->loop = sd_event_ref(loop);
+	err = catalog_member_open(catalog);
+	if (!err) {
+		snprintf(prefix, sizeof(prefix), "%s/view/", catalog->pool);
+		err = catalog_view_open(&catalog->view, loop, store, prefix, options->list_ms);
+	}
+	if (!err)
+		return catalog;
+	catalog_close(catalog);
+	errno = -err;
+	return NULL;
+fail:
+	if (catalog)
+		free(catalog->pool);
+	free(catalog);
+	catalog_store_close(store);
+	errno = -err;
+	return NULL;
+}
+
+void catalog_close(struct catalog *catalog)
+{
+	if (!catalog)
+		return;
+	catalog->closing = true;
+	/* What is pending still refers to the view and the member, which must be quiet. */
+	catalog_view_close(&catalog->view);
+	catalog_member_close(catalog);
+	catalog_store_close(catalog->store);
+	catalog_index_drop(catalog);
+	sd_event_unref(catalog->loop);
+	free(catalog->pool);
+	free(catalog);
+}
+
+int catalog_sync(struct catalog *catalog, catalog_done done, void *arg)
+{
+	return catalog_view_sync(&catalog->view, done, arg);
+}
+
+uint64_t catalog_age_us(const struct catalog *catalog)
+{
+	struct timespec now;
+
+	if (!catalog->view.listed_us)
+		return UINT64_MAX;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000 -
+	       catalog->view.listed_us;
+}
+
+const char *catalog_trouble(const struct catalog *catalog)
+{
+	return catalog->trouble;
+}
+
+static struct catalog_entry *find(const struct catalog *catalog, const char *kind,
+				  const char *name)
+{
+	char key[2 * CATALOG_KEY_MAX], prefix[CATALOG_KEY_MAX];
+
+	snprintf(key, sizeof(key), "%s%.*s", catalog_prefix(catalog, kind, prefix),
+		 CATALOG_KEY_MAX, name);
+	return catalog_entries_find(&catalog->view.entries, key);
+}
+
+const struct catalog_host *catalog_host_find(const struct catalog *catalog, const char *name)
+{
+	const struct catalog_entry *entry = find(catalog, "host", name);
+
+	return entry ? entry->noun : NULL;
+}
+
+void catalog_host_each(const struct catalog *catalog,
+		       void (*each)(const struct catalog_host *host, void *arg), void *arg)
+{
+	const struct catalog_entry *entry;
+	char prefix[CATALOG_KEY_MAX];
+
+	catalog_entries_each(&catalog->view.entries, catalog_prefix(catalog, "host", prefix), entry)
+		if (entry->noun)
+			each(entry->noun, arg);
+}
+
+const struct catalog_model *catalog_model_find(const struct catalog *catalog, const char *name)
+{
+	const struct catalog_entry *entry = find(catalog, "model", name);
+
+	return entry ? entry->noun : NULL;
+}
+
+void catalog_model_each(const struct catalog *catalog,
+			void (*each)(const struct catalog_model *model, void *arg), void *arg)
+{
+	static const char *const kinds[] = { "model", "upload" };
+	const struct catalog_entry *entry;
+	char prefix[CATALOG_KEY_MAX];
+
+	for (size_t i = 0; i < 2; i++)
+		catalog_entries_each(&catalog->view.entries,
+				     catalog_prefix(catalog, kinds[i], prefix), entry)
+			if (entry->noun)
+				each(entry->noun, arg);
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The catalog of a pool: which hosts there are, which models, and who holds which chunk.
+ *
+ *   host      a lease: it is there while its daemon keeps it. Whoever joins under a name
+ *             gets the next generation of it, and writes of earlier ones are refused.
+ *   model     a manifest (text that the catalog does not read itself), and how many
+ *             replicas its chunks should have.
+ *   upload    a model that is being pushed: its chunks are needed already, but nobody can
+ *             load it yet. It ends when the host that pushes it does.
+ *   chunk     named by its SHA-256; held by hosts, who say so; needed by the models and
+ *             uploads whose manifests name it. What nobody needs is garbage.
+ *
+ * Questions are answered at once from a copy (view.h), which may be a moment old: writes
+ * depend on revisions, never on the copy being current. Changes call done() from the
+ * event loop, see store.h for the rules and for the errors. Pointers that a question
+ * returned are good until the event loop runs again. Not to be closed from within any
+ * callback.
+ *
+ * Digests are CATALOG_DIGEST bytes each; several stand one after the other.
+ */
+#ifndef CATALOG_CATALOG_H
+#define CATALOG_CATALOG_H
+
+#include "store.h"
+
+#define CATALOG_DIGEST 32
+#define CATALOG_HOST_LEN 64	/* of a name, with its NUL: letters, digits and . _ - */
+#define CATALOG_MODEL_LEN 256	/* the same, and + : @ / */
+#define CATALOG_ADDRESS_LEN 64
+#define CATALOG_MANIFEST_MAX (64UL << 20)
+#define CATALOG_REPLICAS_MAX 16
+
+struct catalog;
+struct catalog_upload;
+
+enum catalog_member_state {
+	CATALOG_ABSENT,	 /* never joined, or left */
+	CATALOG_JOINING, /* for the first time, or after the lease ended */
+	CATALOG_JOINED,
+	CATALOG_FENCED,	 /* another process has joined under this host's name */
+};
+
+struct catalog_options {
+	const char *pool; /* begins all keys, so that pools can share an etcd: a host's name */
+	unsigned int list_ms; /* how often everything is listed afresh */
+	/*
+	 * The digests that a manifest names, in any order, allocated; negative errno: it
+	 * is none. Decides what is garbage.
+	 */
+	int (*digests)(const char *manifest, size_t size, uint8_t **digests, size_t *count);
+	/* NULL or called when answers may have changed. */
+	void (*changed)(void *arg);
+	/* NULL or called when this host joined, lost its lease or was fenced; why in words. */
+	void (*member)(enum catalog_member_state state, const char *why, void *arg);
+	void *arg;
+};
+
+/* Takes the store, also when it fails. NULL: see errno. */
+struct catalog *catalog_open(struct sd_event *loop, struct catalog_store *store,
+			     const struct catalog_options *options);
+/* Ends everything pending with -ECANCELED. Does not leave. NULL is fine. */
+void catalog_close(struct catalog *catalog);
+
+/* done(): answers now take into account whatever was written before this call. */
+int catalog_sync(struct catalog *catalog, catalog_done done, void *arg);
+/* How old the copy is at most, UINT64_MAX: there is none yet. */
+uint64_t catalog_age_us(const struct catalog *catalog);
+/* Why the store did not answer when last asked; "" if it did. */
+const char *catalog_trouble(const struct catalog *catalog);
+
+/*
+ * Hosts
+ */
+
+struct catalog_host {
+	char name[CATALOG_HOST_LEN];
+	char address[CATALOG_ADDRESS_LEN];	/* of the daemon */
+	char rdma_address[CATALOG_ADDRESS_LEN]; /* empty: none */
+	uint16_t rdma_port;
+	uint64_t memory_total, memory_free; /* what it donates, in bytes */
+	uint64_t generation;
+};
+
+/* NULL: there is none, or no longer. */
+const struct catalog_host *catalog_host_find(const struct catalog *catalog, const char *name);
+void catalog_host_each(const struct catalog *catalog,
+		       void (*each)(const struct catalog_host *host, void *arg), void *arg);
+
+/*
+ * This host. Joining is kept up until leaving: a lost lease is replaced, with the next
+ * generation. If spooled, what it holds stays noted while it is away. Whoever restores
+ * chunks from a spool adds them before joining: joining replaces what was noted before.
+ * The generation of host is ignored. -EINVAL: a name, address, size or time that cannot be.
+ */
+int catalog_join(struct catalog *catalog, const struct catalog_host *host, unsigned int ttl_s,
+		 bool spooled);
+enum catalog_member_state catalog_member_state(const struct catalog *catalog);
+/* 0: not joined. */
+uint64_t catalog_member_generation(const struct catalog *catalog);
+/* The lease and what hangs on it go at once. */
+int catalog_leave(struct catalog *catalog, catalog_done done, void *arg);
+
+/*
+ * What this host holds; written soon, many at once. -ENOMEM; -ENOSPC: more than the catalog
+ * has room for. Not to be used on what is being released.
+ */
+int catalog_hold(struct catalog *catalog, const uint8_t *digest);
+int catalog_lose(struct catalog *catalog, const uint8_t *digest);
+bool catalog_holds(const struct catalog *catalog, const uint8_t *digest);
+/* At most what it donates. */
+void catalog_set_memory_free(struct catalog *catalog, uint64_t bytes);
+/* done(): everything above is written. -EOWNERDEAD: this host was fenced. */
+int catalog_flush(struct catalog *catalog, catalog_done done, void *arg);
+
+/*
+ * Gives up garbage of this host. Nobody counts on a chunk that catalog_holds() denies
+ * afterwards, so its memory may be freed; whatever the result, some may be given up and
+ * others not. -ESTALE: an upload began in the meantime: ask for the garbage again.
+ */
+int catalog_release(struct catalog *catalog, const uint8_t *digests, size_t count,
+		    catalog_done done, void *arg);
+
+/*
+ * Models
+ */
+
+struct catalog_model {
+	char name[CATALOG_MODEL_LEN];
+	char upload[33];   /* which one made it */
+	uint64_t revision; /* of the model's last change */
+	uint64_t size;	   /* of the manifest */
+	unsigned int replicas;
+	bool uploading;
+	bool known; /* its manifest was read */
+	char error[128]; /* why it cannot be; "" */
+	char host[CATALOG_HOST_LEN]; /* who uploads, or did */
+	uint64_t generation;
+	/* Private: */
+	unsigned int parts;
+	bool complete, reading;
+	uint8_t sha256[CATALOG_DIGEST];
+	uint8_t *digests; /* sorted, each once */
+	size_t digest_count;
+};
+
+const struct catalog_model *catalog_model_find(const struct catalog *catalog, const char *name);
+/* Uploads too. */
+void catalog_model_each(const struct catalog *catalog,
+			void (*each)(const struct catalog_model *model, void *arg), void *arg);
+
+/* The result has one entry: name and manifest. -ENOENT: there is no such model. */
+int catalog_manifest_read(struct catalog *catalog, const char *name, catalog_done done, void *arg);
+
+/*
+ * An upload, in two steps, by a host that has joined. From the done() of begin on the
+ * chunks of the manifest are not garbage; what is held already need not be sent, if a
+ * catalog_sync() after begin says so. commit creates the model. -EEXIST: there is one of
+ * that name; -EOWNERDEAD: this host's lease ended, so the upload did. After commit or
+ * abort, and after a begin that failed, the upload is gone.
+ */
+int catalog_upload_begin(struct catalog *catalog, const char *name, const char *manifest,
+			 size_t size, unsigned int replicas, struct catalog_upload **upload,
+			 catalog_done done, void *arg);
+int catalog_upload_commit(struct catalog_upload *upload, catalog_done done, void *arg);
+void catalog_upload_abort(struct catalog_upload *upload);
+
+/* revision: only if the model did not change since; 0: as it is. */
+int catalog_model_delete(struct catalog *catalog, const char *name, uint64_t revision,
+			 catalog_done done, void *arg);
+int catalog_model_set_replicas(struct catalog *catalog, const char *name, unsigned int replicas,
+			       catalog_done done, void *arg);
+
+/*
+ * Chunks
+ */
+
+struct catalog_holder {
+	const char *host;
+	bool live; /* false: in the spool of a host that is away */
+};
+
+/* Live ones first; returns how many there are, also if there is room for fewer. */
+size_t catalog_chunk_holders(struct catalog *catalog, const uint8_t *digest,
+			     struct catalog_holder *holders, size_t room);
+/* How many models and uploads need it. */
+size_t catalog_chunk_references(struct catalog *catalog, const uint8_t *digest);
+
+struct catalog_availability {
+	size_t chunks;
+	size_t scarce;	/* live, but with fewer live holders than the model wants */
+	size_t away;	/* only in spools of hosts that are away */
+	size_t missing; /* nowhere */
+};
+
+/*
+ * each, if not NULL, is called for the chunks that are not live. -ENOENT: no such model;
+ * -EAGAIN: its manifest has not been read yet; -EBADMSG: it cannot be.
+ */
+int catalog_model_availability(struct catalog *catalog, const char *name,
+			       struct catalog_availability *availability,
+			       void (*each)(const uint8_t *digest, bool away, void *arg),
+			       void *arg);
+
+/*
+ * What this host holds and nobody needs, allocated. -EAGAIN: not everything has been read
+ * yet; -EBADMSG: the manifest of some model cannot be read, so nothing is known to be
+ * garbage.
+ */
+int catalog_garbage(struct catalog *catalog, uint8_t **digests, size_t *count);
+
+#endif

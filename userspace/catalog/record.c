@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Records as JSON. Other programs can write to etcd, so all of it is checked. */
+#include "encode.h"
+#include "state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Takes the record. */
+static char *text_of(json_t *record)
+{
+	char *text = record ? json_dumps(record, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+
+	json_decref(record);
+	return text;
+}
+
+static bool get_text(const json_t *record, const char *name, char *text, size_t room)
+{
+	const char *value = json_string_value(json_object_get(record, name));
+
+	if (!value || strlen(value) >= room)
+		return false;
+	memcpy(text, value, strlen(value) + 1);
+	return true;
+}
+
+static bool get_digest(const json_t *record, const char *name, uint8_t *digest)
+{
+	const char *hex = json_string_value(json_object_get(record, name));
+
+	if (!hex || strlen(hex) != 2 * CATALOG_DIGEST ||
+	    strspn(hex, "0123456789abcdef") != 2 * CATALOG_DIGEST)
+		return false;
+	for (size_t i = 0; i < CATALOG_DIGEST; i++) {
+		char byte[3] = { hex[2 * i], hex[2 * i + 1], '\0' };
+
+		digest[i] = (uint8_t)strtoul(byte, NULL, 16);
+	}
+	return true;
+}
+
+char *catalog_host_text(const struct catalog_host *host)
+{
+	return text_of(json_pack("{s:s,s:s,s:i,s:I,s:I,s:I}", "address", host->address,
+				 "rdma_address", host->rdma_address, "rdma_port",
+				 (int)host->rdma_port, "memory_total",
+				 (json_int_t)host->memory_total, "memory_free",
+				 (json_int_t)host->memory_free, "generation",
+				 (json_int_t)host->generation));
+}
+
+struct catalog_host *catalog_host_parse(const char *name, const char *text, size_t size)
+{
+	json_t *record = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+	struct catalog_host *host = calloc(1, sizeof(*host));
+	uint64_t port = 0;
+
+	if (host && catalog_name_is_good(name, CATALOG_HOST_LEN, "") &&
+	    get_text(record, "address", host->address, CATALOG_ADDRESS_LEN) &&
+	    get_text(record, "rdma_address", host->rdma_address, CATALOG_ADDRESS_LEN) &&
+	    catalog_json_u64(record, "rdma_port", &port) && port <= UINT16_MAX &&
+	    catalog_json_u64(record, "memory_total", &host->memory_total) &&
+	    catalog_json_u64(record, "memory_free", &host->memory_free) &&
+	    catalog_json_u64(record, "generation", &host->generation) && host->generation) {
+		snprintf(host->name, sizeof(host->name), "%s", name);
+		host->rdma_port = (uint16_t)port;
+	} else {
+		free(host);
+		host = NULL;
+	}
+	json_decref(record);
+	return host;
+}
+
+char *catalog_model_text(const struct catalog_model *model)
+{
+	char sha256[2 * CATALOG_DIGEST + 1];
+
+	catalog_hex(model->sha256, CATALOG_DIGEST, sha256);
+	return text_of(json_pack("{s:s,s:s,s:I,s:i,s:s,s:i,s:b,s:s,s:I}", "name", model->name,
+				 "upload", model->upload, "size", (json_int_t)model->size, "parts",
+				 (int)model->parts, "sha256", sha256, "replicas",
+				 (int)model->replicas, "complete", (int)model->complete, "host",
+				 model->host, "generation", (json_int_t)model->generation));
+}
+
+struct catalog_model *catalog_model_parse(const char *text, size_t size)
+{
+	json_t *record = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+	struct catalog_model *model = calloc(1, sizeof(*model));
+	uint64_t parts = 0, replicas = 0;
+
+	if (model && get_text(record, "name", model->name, CATALOG_MODEL_LEN) &&
+	    catalog_name_is_good(model->name, CATALOG_MODEL_LEN, CATALOG_MODEL_OTHERS) &&
+	    get_text(record, "upload", model->upload, sizeof(model->upload)) &&
+	    strlen(model->upload) == 32 && strspn(model->upload, "0123456789abcdef") == 32 &&
+	    catalog_json_u64(record, "size", &model->size) && model->size &&
+	    model->size <= CATALOG_MANIFEST_MAX && catalog_json_u64(record, "parts", &parts) &&
+	    parts == (model->size + CATALOG_VALUE_MAX - 1) / CATALOG_VALUE_MAX &&
+	    get_digest(record, "sha256", model->sha256) &&
+	    catalog_json_u64(record, "replicas", &replicas) && replicas &&
+	    replicas <= CATALOG_REPLICAS_MAX &&
+	    get_text(record, "host", model->host, CATALOG_HOST_LEN) &&
+	    catalog_json_u64(record, "generation", &model->generation)) {
+		model->parts = (unsigned int)parts;
+		model->replicas = (unsigned int)replicas;
+		model->complete = json_is_true(json_object_get(record, "complete"));
+	} else {
+		free(model);
+		model = NULL;
+	}
+	json_decref(record);
+	return model;
+}
+
+void catalog_model_free(struct catalog_model *model)
+{
+	if (!model)
+		return;
+	free(model->digests);
+	free(model);
+}

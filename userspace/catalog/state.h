@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the files of the catalog share, and where things are in the store, below the
+ * name of the pool:
+ *
+ *   view/epoch             written by every upload that begins
+ *   view/host/HOST         JSON, with the host's lease
+ *   view/model/MODEL       JSON, the record of a manifest
+ *   view/upload/ID         the same, of one that is not committed
+ *   view/chunk/HOST/NN     generation and sorted digests of bucket NN, with the lease
+ *                          unless the host has a spool
+ *   generation/HOST        JSON, how often that name was joined
+ *   part/ID/NNNN           a manifest, cut
+ *
+ * A host's reports are conditional on generation/HOST, so one that was replaced cannot
+ * change anything; and a host whose write got no answer writes that key anew, so that the
+ * write cannot arrive after the next one. Parts are written on the condition that the
+ * upload's record is there, and deleted together with it or with the model's, so none is
+ * left behind. A host gives up garbage on the condition that view/epoch did not change: no
+ * upload can have begun that counts on it.
+ */
+#ifndef CATALOG_STATE_H
+#define CATALOG_STATE_H
+
+#include "catalog.h"
+#include "view.h"
+
+#include <systemd/sd-event.h>
+
+#define BUCKETS 64
+#define BUCKET_HEADER 8 /* the generation, little endian */
+
+/* member.c, report.c */
+struct bucket {
+	uint8_t *digests; /* sorted */
+	size_t count, room;
+	bool dirty;
+	bool sent; /* in the write that is under way */
+};
+
+struct member {
+	struct catalog_host host; /* its generation is 0 unless joined */
+	enum catalog_member_state state;
+	unsigned int ttl_s;
+	bool spooled;
+	bool host_dirty, host_sent;
+	bool busy; /* a write of reports is under way; there is one at a time */
+	uint64_t lease;
+	uint64_t kept_lease;  /* by the last request to keep one */
+	uint64_t fence;	      /* revision of generation/HOST */
+	char nonce[33];	      /* tells this life in generation/HOST from others */
+	bool uncertain;	      /* an earlier write may still arrive: move the fence first */
+	uint64_t written_fence; /* of the write under way */
+	sd_event_source *keep, *write;
+	struct bucket buckets[BUCKETS];
+	TAILQ_HEAD(, flush) flushes;
+	TAILQ_HEAD(, release) releases;
+};
+
+/* location.c */
+struct location {
+	char host[CATALOG_HOST_LEN];
+	const uint8_t *digests;
+	size_t count;
+	bool live;
+};
+
+struct locations {
+	struct location *rows;
+	size_t count, room;
+};
+
+struct catalog {
+	sd_event *loop;
+	struct catalog_store *store;
+	struct catalog_options options;
+	char *pool;
+	struct catalog_view view;
+	bool closing;
+	char trouble[CATALOG_ERROR_LEN];
+	struct member member;
+
+	/* Made from the view when asked for, until it changes. */
+	bool indexed;
+	struct locations locations[BUCKETS];
+	uint8_t *references; /* the digests of all manifests, sorted */
+	size_t reference_count;
+};
+
+/* catalog.c */
+#define CATALOG_MODEL_OTHERS "+:@/"
+bool catalog_name_is_good(const char *name, size_t room, const char *others);
+/* Allocated. */
+char *catalog_model_key(const struct catalog *catalog, const char *name);
+/* Entries of a kind: "host", "model", "upload", "chunk"; prefix has room for CATALOG_KEY_MAX. */
+const char *catalog_prefix(const struct catalog *catalog, const char *kind, char *prefix);
+void catalog_touched(struct catalog *catalog);
+
+/* record.c: JSON of hosts and models; a text is allocated, NULL: no memory. */
+char *catalog_host_text(const struct catalog_host *host);
+struct catalog_host *catalog_host_parse(const char *name, const char *text, size_t size);
+char *catalog_model_text(const struct catalog_model *model);
+struct catalog_model *catalog_model_parse(const char *text, size_t size);
+void catalog_model_free(struct catalog_model *model);
+
+/* manifest.c */
+void catalog_manifest_wanted(struct catalog *catalog, struct catalog_entry *entry);
+/* After a listing: what could not be read is tried again, dead uploads are deleted. */
+void catalog_manifests_settle(struct catalog *catalog);
+
+/* location.c */
+size_t catalog_bucket_of(const uint8_t *digest);
+bool catalog_bucket_is_good(const struct catalog_entry *entry);
+uint64_t catalog_bucket_generation(const void *value);
+/* Is every reference known? Errors as of catalog_garbage(). */
+int catalog_references_known(const struct catalog *catalog);
+void catalog_index_drop(struct catalog *catalog);
+/* Where it is, or would be. */
+size_t catalog_digest_place(const uint8_t *digests, size_t count, const uint8_t *digest,
+			    bool *found);
+
+/* member.c */
+int catalog_member_open(struct catalog *catalog);
+void catalog_member_close(struct catalog *catalog);
+void catalog_member_seen(struct catalog *catalog, const struct catalog_host *host);
+
+#endif
