@@ -7,6 +7,7 @@
 #   make check      all tests; T=PATTERN for a part of them
 #   make check-debug  guest tests on a kernel with KASAN, lockdep, kmemleak
 #   make bench      the benchmarks
+#   make fuzz       the parsers, ten minutes each
 #   make vm         a shell in a guest; K=6.12|6.1|uml|uml-debug
 #   make lint, unit, setup, netlink, clean
 #
@@ -40,6 +41,7 @@ include tests/unit/unit.mk
 include tests/kselftest/kselftest.mk
 include tests/bench/bench.mk
 include tests/demo/demo.mk
+include tests/fuzz/fuzz.mk
 
 # The module
 

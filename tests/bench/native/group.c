@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What an exact plan costs, and what it is worth: the five models of DistMind's
+ * evaluation at 100 Gbit/s, PCIe 3 and the FLOPS of a V100.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../userspace/planner/layers.h"
+#include "bench.h"
+
+#define BUDGET 10e-3
+#define ROUNDS 21
+
+static const char *const models[] = {
+	"resnet152", "densenet201", "inception_v3", "bert_base", "gpt2",
+};
+
+static const struct planner_rates rates = {
+	.network = 12.5e9, .copy = 12e9, .compute = 14e12,
+	.transfer_cost = 20e-6, .launch_cost = 10e-6,
+};
+
+static double cpu_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return ts.tv_sec + ts.tv_nsec * 1e-9;
+}
+
+static double plan(void *arg)
+{
+	struct planner_grouping grouping;
+	double start = cpu_now();
+
+	if (planner_optimal(arg, &grouping))
+		bench_die("out of memory");
+	planner_grouping_destroy(&grouping);
+	return cpu_now() - start;
+}
+
+static double budget(void *arg)
+{
+	(void)arg;
+	return BUDGET;
+}
+
+static void load(const char *model, struct planner_pipeline *pipeline)
+{
+	const char *data = getenv("DISTMIND_DATA");
+	char path[4096], error[PLANNER_ERROR_LEN];
+	struct planner_layers layers;
+
+	snprintf(path, sizeof(path), "%s/models/%s.tsv", data ? data : "../shared/data", model);
+	if (access(path, R_OK)) {
+		fprintf(stderr, "bench: group: skipped, there is no %s: set DISTMIND_DATA\n", path);
+		exit(0);
+	}
+	if (planner_layers_read(path, &layers, error))
+		bench_die("%s", error);
+	if (planner_pipeline_create(pipeline, layers.layers, layers.count, &rates))
+		bench_die("%s: no pipeline", path);
+	planner_layers_destroy(&layers);
+}
+
+struct gain {
+	double ours, theirs; /* ms */
+};
+
+static void print_gain(const char *name, const char *rule, const struct gain *gain)
+{
+	printf("{\"name\": \"%s\", \"kernel\": \"native\", \"value\": %.4f, \"unit\": \"ms\", "
+	       "\"baseline\": \"%s\", \"baseline_value\": %.4f, \"ratio\": %.3f}\n",
+	       name, gain->ours, rule, gain->theirs, gain->theirs / gain->ours);
+}
+
+/* How much earlier than with another rule the end is; least keeps the smallest such gain. */
+static void compare(const char *model, const char *rule, const struct planner_pipeline *pipeline,
+		    struct planner_grouping *other, struct gain *least)
+{
+	struct planner_grouping best;
+	struct gain gain;
+	char name[64];
+
+	if (planner_optimal(pipeline, &best))
+		bench_die("out of memory");
+	gain.ours = (double)planner_finish(pipeline, &best) / PLANNER_SECOND * 1e3;
+	gain.theirs = (double)planner_finish(pipeline, other) / PLANNER_SECOND * 1e3;
+	snprintf(name, sizeof(name), "group.gain.%s.%s", model, rule);
+	print_gain(name, rule, &gain);
+	if (!least->ours || gain.theirs / gain.ours < least->theirs / least->ours)
+		*least = gain;
+	planner_grouping_destroy(&best);
+	planner_grouping_destroy(other);
+}
+
+int main(void)
+{
+	struct gain least = { 0 };
+
+	for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+		struct bench bench = {
+			.unit = "ms", .baseline = "budget", .work = 1, .rounds = ROUNDS,
+			.ours = plan, .theirs = budget, .scale = 1e3,
+		};
+		struct planner_grouping greedy, two_stage;
+		struct planner_pipeline pipeline;
+		char name[64];
+
+		load(models[i], &pipeline);
+		snprintf(name, sizeof(name), "group.plan%s%s", i ? "." : "", i ? models[i] : "");
+		bench.name = name;
+		bench.arg = &pipeline;
+		bench_run(&bench);
+		if (planner_greedy(&pipeline, PLANNER_GREEDY_LIMIT, &greedy) ||
+		    planner_two_stage(&pipeline, &two_stage))
+			bench_die("out of memory");
+		compare(models[i], "greedy", &pipeline, &greedy, &least);
+		compare(models[i], "two-stage", &pipeline, &two_stage, &least);
+		planner_pipeline_destroy(&pipeline);
+	}
+	print_gain("group.gain", "the best other rule, smallest gain", &least);
+	return 0;
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "chunk.h"
+
+#include <errno.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A tensor has no more pieces than this as long as they are not the largest. */
+#define PIECES 192
+
+/* The image ends before this, so that sums of two such sizes fit. */
+#define IMAGE_MAX ((uint64_t)INT64_MAX)
+
+int model_digest_make(const void *data, size_t size, struct model_digest *digest)
+{
+	return EVP_Digest(data, size, digest->bytes, NULL, EVP_sha256(), NULL) ? 0 : -EIO;
+}
+
+bool model_digest_equal(const struct model_digest *a, const struct model_digest *b)
+{
+	return !memcmp(a->bytes, b->bytes, sizeof(a->bytes));
+}
+
+void model_digest_format(const struct model_digest *digest, char text[MODEL_DIGEST_TEXT_LEN])
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < MODEL_DIGEST_LEN; i++) {
+		*text++ = digits[digest->bytes[i] >> 4];
+		*text++ = digits[digest->bytes[i] & 15];
+	}
+	*text = '\0';
+}
+
+static int digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+int model_digest_parse(const char *text, struct model_digest *digest)
+{
+	if (strlen(text) != 2 * MODEL_DIGEST_LEN)
+		return -EINVAL;
+	for (size_t i = 0; i < MODEL_DIGEST_LEN; i++) {
+		int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
+
+		if (high < 0 || low < 0)
+			return -EINVAL;
+		digest->bytes[i] = (uint8_t)(high << 4 | low);
+	}
+	return 0;
+}
+
+/* A power of two. */
+static uint32_t piece_size(uint64_t tensor)
+{
+	uint32_t piece = MODEL_CHUNK_PACK;
+
+	while (piece < MODEL_CHUNK_MAX && (uint64_t)piece * PIECES < tensor)
+		piece *= 2;
+	return piece;
+}
+
+/* The chunks so far; the array is owned until it is handed out. */
+struct cutting {
+	struct model_chunk *chunks;
+	uint32_t count, room;
+};
+
+static int add(struct cutting *cutting, uint64_t offset, uint64_t size)
+{
+	if (cutting->count == cutting->room) {
+		uint32_t room = cutting->room ? cutting->room * 2 : 64;
+		struct model_chunk *chunks;
+
+		if (cutting->room > UINT32_MAX / 4)
+			return -ERANGE;
+		chunks = reallocarray(cutting->chunks, room, sizeof(*chunks));
+		if (!chunks)
+			return -ENOMEM;
+		cutting->chunks = chunks;
+		cutting->room = room;
+	}
+	cutting->chunks[cutting->count++] = (struct model_chunk){
+		.offset = offset, .size = (uint32_t)size,
+	};
+	return 0;
+}
+
+static int add_pieces(struct cutting *cutting, uint64_t offset, uint64_t size)
+{
+	uint32_t piece = piece_size(size);
+
+	while (size) {
+		uint64_t part = size < piece ? size : piece;
+		int err = add(cutting, offset, part);
+
+		if (err)
+			return err;
+		offset += part;
+		size -= part;
+	}
+	return 0;
+}
+
+int model_chunk_cut(const uint64_t *sizes, uint32_t count, uint64_t *offsets,
+		    struct model_chunk **chunks, uint32_t *chunk_count)
+{
+	struct cutting cutting = { 0 };
+	uint64_t end = 0;
+	bool packing = false; /* the last chunk has small tensors and may get more */
+	int err = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t offset = (end + MODEL_ALIGNMENT - 1) / MODEL_ALIGNMENT * MODEL_ALIGNMENT;
+		struct model_chunk *last = packing ? &cutting.chunks[cutting.count - 1] : NULL;
+
+		offsets[i] = offset;
+		if (!sizes[i])
+			continue;
+		if (offset > IMAGE_MAX || sizes[i] > IMAGE_MAX - offset)
+			err = -ERANGE;
+		else if (sizes[i] > MODEL_CHUNK_PACK)
+			err = add_pieces(&cutting, offset, sizes[i]);
+		else if (last && offset + sizes[i] - last->offset <= MODEL_CHUNK_PACK)
+			last->size = (uint32_t)(offset + sizes[i] - last->offset);
+		else
+			err = add(&cutting, offset, sizes[i]);
+		if (err) {
+			free(cutting.chunks);
+			return err;
+		}
+		packing = sizes[i] <= MODEL_CHUNK_PACK;
+		end = offset + sizes[i];
+	}
+	*chunks = cutting.chunks;
+	*chunk_count = cutting.count;
+	return 0;
+}

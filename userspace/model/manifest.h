@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A manifest: what the catalog knows of a model. Its tensors and their places in
+ * the image, the chunks that the image consists of, the layers in execution
+ * order. As JSON it is canonical: the same model is the same bytes.
+ *
+ * A manifest that was parsed, or made by model_image_create(), is valid:
+ *  - tensors stand in the image as chunk.h says, with different names, each as
+ *    large as its shape says;
+ *  - chunks cover all tensors once, in order, and nothing but tensors and the
+ *    zeros between two of them; each begins at a multiple of MODEL_ALIGNMENT;
+ *  - layers have all tensors, in order.
+ */
+#ifndef DISTMIND_MODEL_MANIFEST_H
+#define DISTMIND_MODEL_MANIFEST_H
+
+#include "chunk.h"
+#include "error.h"
+#include "tensor.h"
+
+#define MODEL_MANIFEST_FORMAT 1
+#define MODEL_NAME_MAX 63
+
+struct model_manifest_tensor {
+	char *name;
+	struct model_shape shape;
+	uint64_t offset, size;
+	uint32_t chunk; /* the first that it is in; if it is empty, the next after it */
+};
+
+struct model_manifest_layer {
+	char *name;
+	uint32_t tensors; /* how many, after those of the layers before */
+	bool flops_known;
+	uint64_t bytes; /* of its tensors */
+	uint64_t flops;
+};
+
+struct model_manifest {
+	char *name;
+	uint64_t size; /* of the image */
+	/* All owned, with the names in them. */
+	struct model_manifest_tensor *tensors;
+	struct model_chunk *chunks;
+	struct model_manifest_layer *layers;
+	uint32_t tensor_count, chunk_count, layer_count;
+};
+
+/* Letters, digits, '.', '_' and '-', beginning with a letter or a digit. */
+bool model_name_valid(const char *name);
+
+/* error says "field: what is wrong: the fix". */
+int model_manifest_check(const struct model_manifest *manifest, char *error);
+int model_manifest_parse(struct model_manifest *manifest, const char *text, size_t len,
+			 char *error);
+/* *text is the caller's to free, and has a zero at its end. -ENOMEM. */
+int model_manifest_encode(const struct model_manifest *manifest, char **text, size_t *len);
+void model_manifest_destroy(struct model_manifest *manifest);
+
+/* The chunk that has the byte at offset, or the first one after it. */
+uint32_t model_manifest_chunk_at(const struct model_manifest *manifest, uint64_t offset);
+
+/*
+ * The chunks, *first to before *end, that the layers from to before to need
+ * beyond those of the layers before. Where a chunk has tensors of both, the
+ * earlier layers have it.
+ */
+void model_manifest_chunks_of(const struct model_manifest *manifest, uint32_t from, uint32_t to,
+			      uint32_t *first, uint32_t *end);
+
+#endif
