@@ -265,6 +265,33 @@ static int timeline_signal(struct file *file, void *arg, void __user *user)
 	return err;
 }
 
+/* It ends: there is nothing more to wait for. */
+static int timeline_fail(struct file *file, void *arg, void __user *user)
+{
+	struct distmind_timeline *timeline = ((struct opened *)file->private_data)->timeline;
+	struct distmind_timeline_fail *fail = arg;
+	LIST_HEAD(ended);
+	int err = -EINVAL;
+
+	if (!(file->f_mode & FMODE_WRITE))
+		return -EBADF;
+	if (fail->pad || fail->error >= 0 || fail->error < -MAX_ERRNO)
+		return -EINVAL;
+	spin_lock(&timeline->lock);
+	if (fail->value > timeline->page->value) {
+		err = 0;
+		if (timeline->page->failed_value == U64_MAX) {
+			WRITE_ONCE(timeline->page->error, fail->error);
+			WRITE_ONCE(timeline->page->failed_value, fail->value);
+		}
+	}
+	spin_unlock(&timeline->lock);
+	if (!err)
+		err = distmind_timeline_signal(timeline, U64_MAX, 0, &ended);
+	distmind_job_end_all(&ended);
+	return err;
+}
+
 static int timeline_watch(struct file *file, void *arg, void __user *user)
 {
 	struct distmind_timeline *timeline = ((struct opened *)file->private_data)->timeline;
@@ -312,6 +339,7 @@ static int timeline_poll_value(struct file *file, void *arg, void __user *user)
 static const struct distmind_ioctl ioctls[] = {
 	DISTMIND_IOCTL(DISTMIND_IOC_TIMELINE_WAIT, distmind_timeline_wait, timeline_wait),
 	DISTMIND_IOCTL(DISTMIND_IOC_TIMELINE_SIGNAL, distmind_timeline_signal, timeline_signal),
+	DISTMIND_IOCTL(DISTMIND_IOC_TIMELINE_FAIL, distmind_timeline_fail, timeline_fail),
 	DISTMIND_IOCTL(DISTMIND_IOC_TIMELINE_WATCH, distmind_timeline_watch, timeline_watch),
 	DISTMIND_IOCTL(DISTMIND_IOC_TIMELINE_POLL, distmind_timeline_signal, timeline_poll_value),
 };

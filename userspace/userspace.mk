@@ -51,6 +51,8 @@ SYSTEMD_LIBS = $(shell $(PKG_CONFIG) --libs libsystemd)
 OPENBLAS_CFLAGS = $(shell $(PKG_CONFIG) --cflags openblas)
 OPENBLAS_LIBS = $(shell $(PKG_CONFIG) --libs openblas)
 SMARTCOLS_CFLAGS = $(shell $(PKG_CONFIG) --cflags smartcols)
+TRACEFS_CFLAGS = $(shell $(PKG_CONFIG) --cflags libtracefs libtraceevent)
+TRACEFS_LIBS = $(shell $(PKG_CONFIG) --libs libtracefs libtraceevent)
 SMARTCOLS_LIBS = $(shell $(PKG_CONFIG) --libs smartcols)
 
 LIB_SRC := $(wildcard userspace/libdistmind/*.c)
@@ -97,7 +99,7 @@ $(O)/obj/userspace/.flags: FORCE
 FORCE:
 
 $(call us_objects,$(LIB_SRC)): US_OBJ_CFLAGS = -fPIC -fvisibility=default $(NL_CFLAGS)
-$(call us_objects,$(CTL_SRC) $(SIM_SRC)): US_OBJ_CFLAGS = $(SMARTCOLS_CFLAGS)
+$(call us_objects,$(CTL_SRC) $(SIM_SRC)): US_OBJ_CFLAGS = $(SMARTCOLS_CFLAGS) $(TRACEFS_CFLAGS)
 $(call us_objects,$(ENGINE_CPU_SRC)): US_OBJ_CFLAGS = $(OPENBLAS_CFLAGS)
 
 $(O)/obj/userspace/%.o: userspace/%.c $(O)/obj/userspace/.flags
@@ -136,7 +138,7 @@ $(call us_objects,userspace/distmindctl/completion.c): userspace/distmindctl/dis
 
 $(O)/bin/distmindctl: $(call us_objects,$(CTL_SRC) userspace/common/size.c) $(LIB_LINK)
 	@mkdir -p $(@D)
-	$(call us_say,LD,$@)$(US_LINK) $(SMARTCOLS_LIBS) -o $@
+	$(call us_say,LD,$@)$(US_LINK) $(SMARTCOLS_LIBS) $(TRACEFS_LIBS) -o $@
 
 .SECONDARY: $(call us_objects,$(EXAMPLE_SRC))
 $(O)/examples/train $(O)/examples/serve: $(call us_objects,$(EXAMPLE_NET_SRC))

@@ -27,7 +27,7 @@
  *	If not yet, *when is the time to look again. Missing: nobody ever must.
  * @excess: which of the running ones of a rank should go first, the largest
  * @join, @leave: the tenant becomes runnable, or is no longer
- * @started: an entity of the tenant, which is runnable, was picked
+ * @ran: an entity of the tenant has run for so long and is done, or has yielded
  * @next: when @select or @preempts may say something else, 0 for never
  *
  * Keys, like virtual times, are compared by the sign of their difference.
@@ -44,7 +44,7 @@ struct policy {
 	u64 (*excess)(const struct policy_entity *running, u64 now);
 	void (*join)(struct policy_sched *sched, struct policy_tenant *tenant);
 	void (*leave)(struct policy_sched *sched, struct policy_tenant *tenant);
-	void (*started)(struct policy_sched *sched, struct policy_tenant *tenant);
+	void (*ran)(struct policy_sched *sched, struct policy_tenant *tenant, u64 ran_ns);
 	u64 (*next)(struct policy_sched *sched, u64 now);
 };
 

@@ -432,8 +432,6 @@ struct policy_entity *policy_pick(struct policy_sched *sched, u64 now)
 	rank = &sched->ranks[tenant->rank];
 	if (policy_before(rank->vtime, tenant->vtime))
 		rank->vtime = tenant->vtime;
-	if (sched->policy->started)
-		sched->policy->started(sched, tenant);
 	entity_take(sched, entity, now);
 
 	rank_age(rank, now);
@@ -470,6 +468,8 @@ void policy_done(struct policy_sched *sched, struct policy_entity *entity, u64 r
 	rank->starved_ns -= min(rank->starved_ns, made_up);
 	sched->running--;
 	tenant->running--;
+	if (sched->policy->ran)
+		sched->policy->ran(sched, tenant, ran_ns);
 	if (entity->epoch == tenant->epoch)
 		tenant->vtime += policy_fair_charge(tenant, ran_ns) - entity->charged;
 	policy_limit_done(sched, entity, ran_ns, now);

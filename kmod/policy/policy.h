@@ -56,10 +56,11 @@
  *    that has used more than share * lanes * W over about W counts as standard
  *    until it is within its share again, at most W after it stops.
  *
- *  - srpt: of n tenants, one that waits starts an entity within n * (2 *
- *    POLICY_DEFICIT_MAX + 3 + log2(n)) starts of others. Among the entities of
- *    a tenant, one is overtaken only by those that arrive within
- *    POLICY_SRPT_AGING times its expected length after it.
+ *  - srpt: of n tenants, one that waits starts an entity before the lanes have
+ *    run for (n + lanes) * (POLICY_DEFICIT_NS + L), L being the longest stretch
+ *    of anybody on a lane. Among the entities of a tenant, one is overtaken only
+ *    by those that arrive within POLICY_SRPT_AGING times its expected length
+ *    after it.
  */
 #ifndef _DISTMIND_POLICY_H
 #define _DISTMIND_POLICY_H
@@ -70,7 +71,7 @@
 #define POLICY_SLICE_NS		((u64)5000000)	/* between equals, nobody yields sooner */
 #define POLICY_LIMIT_SLICE_NS	((u64)250000)	/* nor at its cap sooner than this */
 #define POLICY_FLOOR		20		/* a starved class gets 1/20 of a lane */
-#define POLICY_DEFICIT_MAX	4		/* starts that srpt may owe a tenant */
+#define POLICY_DEFICIT_NS	POLICY_WINDOW_NS /* lane time that srpt may owe a tenant */
 #define POLICY_SRPT_AGING	16
 
 #define POLICY_LANES_MAX	1024

@@ -2,10 +2,10 @@
 /*
  * Shortest expected remaining time first, with a fairness deficit.
  *
- * Every start gives each of the n runnable tenants 1/n and takes 1 from the
- * one that was picked. Once a tenant is owed more than POLICY_DEFICIT_MAX, the
- * one that is owed most goes first. Instead of giving something to everybody,
- * the sched counts what everybody was given, and a tenant remembers where that
+ * Whoever has run pays for the time, and every tenant that waits is given an
+ * equal part of it. Once a tenant is owed more than POLICY_DEFICIT_NS, the one
+ * that is owed most goes first. Instead of giving something to everybody, the
+ * sched counts what everybody was given, and a tenant remembers where that
  * counter was when it was owed nothing.
  *
  * A job counts as shorter the longer it has waited, so that a tenant's long
@@ -13,9 +13,8 @@
  */
 #include "core.h"
 
-#define ONE_START	0x100000000LL
 #define PREEMPT_COST_NS	100000
-#define OWED_MAX	(POLICY_DEFICIT_MAX * ONE_START)
+#define OWED_MAX	((s64)POLICY_DEFICIT_NS)
 
 static u64 srpt_entity_key(const struct policy_entity *entity)
 {
@@ -41,7 +40,7 @@ static bool owed_less(struct rb_node *a, const struct rb_node *b)
 /* Nothing is earned while not runnable, and neither debt nor credit adds up without limit. */
 static void srpt_join(struct policy_sched *sched, struct policy_tenant *tenant)
 {
-	s64 owed = clamp_t(s64, tenant->owed_base, -OWED_MAX, OWED_MAX);
+	s64 owed = clamp_t(s64, tenant->owed_base, 0, OWED_MAX);
 
 	tenant->owed_base = sched->owed - owed;
 	rb_add_cached(&tenant->owed_node, &sched->owed_tree, owed_less);
@@ -53,15 +52,22 @@ static void srpt_leave(struct policy_sched *sched, struct policy_tenant *tenant)
 	tenant->owed_base = owed_to(sched, tenant);
 }
 
-static void srpt_started(struct policy_sched *sched, struct policy_tenant *tenant)
+/* Debt does not add up: what it had while nobody wanted any is not held against it. */
+static void srpt_ran(struct policy_sched *sched, struct policy_tenant *tenant, u64 ran_ns)
 {
-	sched->owed += div64_u64(ONE_START, sched->active);
-	rb_erase_cached(&tenant->owed_node, &sched->owed_tree);
-	tenant->owed_base += ONE_START;
-	/* Debt is limited too, or one that had much while few wanted any starves later. */
-	if (owed_to(sched, tenant) < -OWED_MAX)
-		tenant->owed_base = sched->owed + OWED_MAX;
-	rb_add_cached(&tenant->owed_node, &sched->owed_tree, owed_less);
+	u64 ran = min(ran_ns, POLICY_DEFICIT_NS);
+
+	if (tenant->runnable)
+		rb_erase_cached(&tenant->owed_node, &sched->owed_tree);
+	sched->owed += div64_u64(ran, sched->active + 1);
+	if (tenant->runnable) {
+		tenant->owed_base += ran;
+		if (owed_to(sched, tenant) < 0)
+			tenant->owed_base = sched->owed;
+		rb_add_cached(&tenant->owed_node, &sched->owed_tree, owed_less);
+	} else {
+		tenant->owed_base -= min_t(s64, tenant->owed_base, ran);
+	}
 }
 
 static struct policy_tenant *srpt_select(struct policy_sched *sched, u64 now, bool *starved)
@@ -104,5 +110,5 @@ const struct policy policy_srpt = {
 	.excess = remaining,
 	.join = srpt_join,
 	.leave = srpt_leave,
-	.started = srpt_started,
+	.ran = srpt_ran,
 };

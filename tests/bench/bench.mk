@@ -11,21 +11,23 @@ BENCH_CFLAGS = -std=gnu11 -O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE -Iuapi \
 BENCH_POOL = $(call us_objects,$(PLACEMENT_SRC) $(ROUTER_SRC) $(PLANNER_SRC) $(SHARDING_SRC) \
 	$(MODEL_SRC) $(filter-out userspace/sim/main.c,$(SIM_SRC)) $(COMMON_SRC))
 
+BENCH_COMMON := tests/bench/bench.c $(wildcard tests/bench/*.h) $(LIB_LINK)
+
 .PHONY: benchmarks
 benchmarks: $(BENCH)
 
 $(O)/bench/native/policy: tests/bench/native/policy.c $(POLICY_SRC) $(POLICY_RBTREE) \
-		tests/bench/bench.c tests/bench/bench.h $(O)/lib/libdistmind.so
+		$(BENCH_COMMON)
 	@mkdir -p $(@D)
 	$(CC) $(BENCH_CFLAGS) $(POLICY_CFLAGS) $(filter %.c,$^) -o $@ -L$(O)/lib -ldistmind
 
-$(O)/bench/native/%: tests/bench/native/%.c $(BENCH_POOL) tests/bench/bench.c \
-		tests/bench/bench.h $(O)/lib/libdistmind.so
+$(filter-out $(O)/bench/native/policy,$(filter $(O)/bench/native/%,$(BENCH))): \
+		$(O)/bench/native/%: tests/bench/native/%.c $(BENCH_POOL) $(BENCH_COMMON)
 	@mkdir -p $(@D)
 	$(CC) $(BENCH_CFLAGS) $(filter %.c %.o,$^) -o $@ -L$(O)/lib -ldistmind \
 		-Wl,--as-needed -lsmartcols -ljansson -lcrypto -lglpk -linih -lm
 
-$(O)/bench/%: tests/bench/%.c tests/bench/bench.c tests/bench/bench.h $(O)/lib/libdistmind.so
+$(filter-out $(O)/bench/native/%,$(BENCH)): $(O)/bench/%: tests/bench/%.c $(BENCH_COMMON)
 	@mkdir -p $(@D)
 	$(CC) $(BENCH_CFLAGS) $(filter %.c,$^) -o $@ \
-		-L$(O)/lib -ldistmind $(if $(filter rdma%,$*),-libverbs)
+		-L$(O)/lib -ldistmind $(if $(filter rdma%,$*),-libverbs) -lm

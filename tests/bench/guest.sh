@@ -5,6 +5,8 @@ set -e
 insmod "$DISTMIND_MODULE"
 "$DISTMIND_BUILD/bench/buffer"
 "$DISTMIND_BUILD/bench/rdma"
+"$DISTMIND_BUILD/bench/slo"
+"$DISTMIND_BUILD/bench/srpt"
 
 # These are about the real daemon and the real engine.
 ready=$(mktemp -d)/ready

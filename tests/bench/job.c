@@ -13,35 +13,18 @@
  *                    against undisturbed, for the same net time
  *   fair.error       shares 1:2:4 over 10 s: 3 % against the largest deviation
  */
-#include <distmind.h>
 #include <distmind_ops.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "client.h"
 
 #define BATCH	   64
 #define ROUND	   50
 #define BLOCK_US   1000
-#define FOREVER_MS 60000
-#define JOBS	   500 /* that one call submits */
-
-/* A tenant with one queue. */
-struct client {
-	struct distmind_vgpu *vgpu;
-	struct distmind_queue *queue;
-	struct distmind_timeline *timeline;
-	struct distmind_batch *batch;
-	uint32_t id;
-	uint64_t value; /* that the timeline will have after all that was submitted */
-};
 
 struct world {
 	struct distmind_pool *pool;
@@ -58,60 +41,24 @@ static int is_cpu0(const struct distmind_gpu_record *gpu, void *arg)
 	return 1;
 }
 
-static void must(int err, const char *what)
+static struct client tenant(struct world *world, uint32_t share, uint32_t sched_class)
 {
-	if (err < 0)
-		bench_die("%s: %s", what, strerror(-err));
-}
-
-static struct client client_open(struct world *world, uint32_t share, uint32_t sched_class)
-{
-	struct distmind_vgpu_record record = {
-		.gpu = world->gpu, .memory = 1 << 20, .share = share, .sched_class = sched_class,
-		.objective_ns = sched_class == DISTMIND_CLASS_LATENCY ? 1000000 : 0,
-	};
-	struct client client = { 0 };
-	char path[64];
-
-	must(distmind_pool_vgpu_create(world->pool, &record), "create a vgpu");
-	snprintf(path, sizeof(path), "/dev/distmind/vgpu%u", record.id);
-	client.id = record.id;
-	must(distmind_vgpu_open(path, &client.vgpu), "open a vgpu");
-	must(distmind_queue_create(client.vgpu, DISTMIND_LANE_COMPUTE, 4096, &client.queue),
-	     "create a queue");
-	must(distmind_timeline_create(client.vgpu, 0, &client.timeline), "create a timeline");
-	must(distmind_batch_create(&client.batch), "create a batch");
-	return client;
-}
-
-static void client_close(struct world *world, struct client *client)
-{
-	distmind_batch_destroy(client->batch);
-	distmind_queue_destroy(client->queue);
-	distmind_timeline_destroy(client->timeline);
-	distmind_vgpu_close(client->vgpu);
-	distmind_pool_vgpu_delete(world->pool, client->id);
+	return client_open(world->pool, world->gpu, share, sched_class,
+			   sched_class == DISTMIND_CLASS_LATENCY ? 1000000 : 0);
 }
 
 /* Adds a job to the client's batch: blocks of so many microseconds, or nothing. */
 static void add(struct client *client, uint32_t blocks, uint32_t us)
 {
-	distmind_batch_launch(client->batch, us ? DISTMIND_OP_SPIN : DISTMIND_OP_NOP, blocks);
+	client_add(client, us ? DISTMIND_OP_SPIN : DISTMIND_OP_NOP, blocks);
 	distmind_batch_number(client->batch, blocks);
 	if (us)
 		distmind_batch_number(client->batch, us);
-	distmind_batch_signal(client->batch, client->timeline, ++client->value);
-}
-
-static void submit(struct client *client)
-{
-	must(distmind_queue_submit(client->queue, client->batch, NULL), "submit");
-	distmind_batch_clear(client->batch);
 }
 
 static void finish(struct client *client)
 {
-	must(distmind_timeline_wait(client->timeline, client->value, FOREVER_MS), "wait");
+	client_wait(client, client->value);
 }
 
 static double round_trips(void *arg)
@@ -121,7 +68,7 @@ static double round_trips(void *arg)
 
 	for (int i = 0; i < ROUND; i++) {
 		add(client, 1, 0);
-		submit(client);
+		client_submit(client);
 		finish(client);
 	}
 	return (bench_now() - begin) / ROUND;
@@ -135,7 +82,7 @@ static double batches(void *arg)
 	for (int i = 0; i < 4; i++) {
 		for (int j = 0; j < BATCH; j++)
 			add(client, 1, 0);
-		submit(client);
+		client_submit(client);
 		finish(client);
 	}
 	return (bench_now() - begin) / (4 * BATCH);
@@ -197,31 +144,20 @@ static double urgent(struct world *world, struct client *client)
 	double before = waited(world, client);
 
 	add(client, 1, 0);
-	submit(client);
+	client_submit(client);
 	finish(client);
 	return waited(world, client) - before;
 }
 
-static void report(const char *name, double value, const char *unit, const char *baseline,
-		   double baseline_value, double ratio)
-{
-	const char *guest = getenv("DISTMIND_GUEST");
-
-	printf("{\"name\": \"%s\", \"kernel\": \"%s\", \"value\": %.4g, \"unit\": \"%s\", "
-	       "\"baseline\": \"%s\", \"baseline_value\": %.4g, \"ratio\": %.3f}\n",
-	       name, guest ? guest : "native", value, unit, baseline, baseline_value, ratio);
-	fflush(stdout);
-}
-
 static void preempt_start(struct world *world)
 {
-	struct client train = client_open(world, 500, DISTMIND_CLASS_BEST_EFFORT);
-	struct client serve = client_open(world, 500, DISTMIND_CLASS_LATENCY);
+	struct client train = tenant(world, 500, DISTMIND_CLASS_BEST_EFFORT);
+	struct client serve = tenant(world, 500, DISTMIND_CLASS_LATENCY);
 	double took[200], pings[200], budget, fifo;
 	int count = sizeof(took) / sizeof(*took);
 
 	add(&train, 100000, BLOCK_US);
-	submit(&train);
+	client_submit(&train);
 	for (int i = 0; i < count; i++) {
 		nap(0.005 + i % 7 * 0.0003);
 		took[i] = urgent(world, &serve);
@@ -232,20 +168,20 @@ static void preempt_start(struct world *world)
 	budget = BLOCK_US * 1e-6 + 4 * pings[count / 2];
 	report("preempt.start", took[count * 99 / 100] * 1e6, "us", "a block and 4 ping-pongs",
 	       budget * 1e6, budget / took[count * 99 / 100]);
-	client_close(world, &train);
+	client_close(world->pool, &train);
 
 	/* Under fifo it waits for all that is left of the long job. */
 	must(distmind_pool_gpu_policy(world->pool, world->gpu, "fifo"), "fifo");
-	train = client_open(world, 500, DISTMIND_CLASS_BEST_EFFORT);
+	train = tenant(world, 500, DISTMIND_CLASS_BEST_EFFORT);
 	add(&train, 3000, BLOCK_US);
-	submit(&train);
+	client_submit(&train);
 	nap(0.01);
 	fifo = urgent(world, &serve);
 	must(distmind_pool_gpu_policy(world->pool, world->gpu, "slo"), "slo");
 	report("preempt.fifo", took[count / 2] * 1e6, "us", "fifo, a job of 3 s", fifo * 1e6,
 	       fifo / took[count / 2]);
-	client_close(world, &train);
-	client_close(world, &serve);
+	client_close(world->pool, &train);
+	client_close(world->pool, &serve);
 }
 
 /* Work of the best-effort client in its net time, in seconds per second. */
@@ -255,9 +191,9 @@ static double work_rate(struct client *train, struct client *serve, bool disturb
 	double begin, taken = 0, end;
 
 	/* Short jobs of 5 blocks, many of them: what has ended is what was done. */
-	for (int i = 0; i < JOBS; i++)
+	for (int i = 0; i < CLIENT_JOBS; i++)
 		add(train, 5, BLOCK_US);
-	submit(train);
+	client_submit(train);
 	nap(0.05);
 	first = distmind_timeline_value(train->timeline);
 	begin = bench_now();
@@ -266,7 +202,7 @@ static double work_rate(struct client *train, struct client *serve, bool disturb
 
 		if (disturb) {
 			add(serve, 1, BLOCK_US);
-			submit(serve);
+			client_submit(serve);
 			finish(serve);
 			taken += BLOCK_US * 1e-6;
 		}
@@ -286,8 +222,8 @@ static double work_rate(struct client *train, struct client *serve, bool disturb
 
 static void preempt_cost(struct world *world)
 {
-	struct client train = client_open(world, 500, DISTMIND_CLASS_BEST_EFFORT);
-	struct client serve = client_open(world, 500, DISTMIND_CLASS_LATENCY);
+	struct client train = tenant(world, 500, DISTMIND_CLASS_BEST_EFFORT);
+	struct client serve = tenant(world, 500, DISTMIND_CLASS_LATENCY);
 	double with = 0, without = 0;
 
 	for (int i = 0; i < 3; i++) {
@@ -295,8 +231,8 @@ static void preempt_cost(struct world *world)
 		with += work_rate(&train, &serve, true) / 3;
 	}
 	report("preempt.cost", with, "s/s", "undisturbed", without, with / without);
-	client_close(world, &train);
-	client_close(world, &serve);
+	client_close(world->pool, &train);
+	client_close(world->pool, &serve);
 }
 
 static void fair_error(struct world *world)
@@ -307,12 +243,12 @@ static void fair_error(struct world *world)
 	double total = 0, worst = 0, done[3];
 
 	for (int i = 0; i < 3; i++) {
-		clients[i] = client_open(world, shares[i], DISTMIND_CLASS_STANDARD);
+		clients[i] = tenant(world, shares[i], DISTMIND_CLASS_STANDARD);
 		/* More than any of them can do in the time. */
 		for (int k = 0; k < 6; k++) {
-			for (int j = 0; j < JOBS; j++)
+			for (int j = 0; j < CLIENT_JOBS; j++)
 				add(&clients[i], 4, BLOCK_US);
-			submit(&clients[i]);
+			client_submit(&clients[i]);
 		}
 	}
 	nap(0.2);
@@ -330,7 +266,7 @@ static void fair_error(struct world *world)
 			error = -error;
 		if (error > worst)
 			worst = error;
-		client_close(world, &clients[i]);
+		client_close(world->pool, &clients[i]);
 	}
 	report("fair.error", worst * 100, "%", "3 %", 3, worst > 0 ? 0.03 / worst : 1000);
 }
@@ -344,7 +280,7 @@ int main(void)
 	if (distmind_pool_gpus(world.pool, is_cpu0, &world.gpu) != 1)
 		bench_die("there is no gpu cpu0");
 	pid = answerer(&world);
-	world.client = client_open(&world, 1000, DISTMIND_CLASS_STANDARD);
+	world.client = tenant(&world, 1000, DISTMIND_CLASS_STANDARD);
 	bench_run(&(struct bench){
 		.name = "job.round_trip", .unit = "us", .baseline = "eventfd ping-pong", .work = 1,
 		.rounds = 21, .scale = 1e6, .ours = round_trips, .theirs = ping_pong, .arg = &world,
@@ -353,7 +289,7 @@ int main(void)
 		.name = "job.batch", .unit = "us", .baseline = "eventfd ping-pong", .work = 1,
 		.rounds = 21, .scale = 1e6, .ours = batches, .theirs = ping_pong, .arg = &world,
 	});
-	client_close(&world, &world.client);
+	client_close(world.pool, &world.client);
 	preempt_start(&world);
 	preempt_cost(&world);
 	fair_error(&world);

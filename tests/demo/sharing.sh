@@ -21,7 +21,7 @@ done
 share() { # POLICY
 	local train
 
-	distmindctl gpu policy $gpu "$1"
+	distmindctl policy "$1" --gpu $gpu
 	distmindctl -j gpu show $gpu >"$work/before.$1"
 	"$examples/train" --seconds 60 --hidden 512 --batch 4 --json >"$work/train.$1" &
 	train=$!

@@ -37,7 +37,7 @@ requests_are_answered() {
 share_the_gpu() { # POLICY
 	local train rc=0
 
-	distmindctl gpu policy cpu0 "$1" || return
+	distmindctl policy "$1" --gpu cpu0 || return
 	"$examples/train" --seconds 60 "${training[@]}" >"$work/progress" &
 	train=$!
 	until_true grep -q step "$work/progress" || return

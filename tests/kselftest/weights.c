@@ -213,6 +213,21 @@ TEST_F(weights, jobs_wait_for_what_they_use_and_for_nothing_else)
 	EXPECT_EQ(0, distmind_timeline_wait(self->done, 3, 10000));
 }
 
+TEST_F(weights, a_load_that_fails_fails_what_waits_for_it_and_nothing_else)
+{
+	ASSERT_EQ(0, install(self, 16));
+	ASSERT_EQ(0, use(self, 0, SIZE / 4, 1));
+	ASSERT_EQ(0, use(self, SIZE - 1, 1, 2));
+	ASSERT_EQ(0, distmind_timeline_signal(self->load, 1));
+	EXPECT_EQ(0, distmind_timeline_wait(self->done, 1, 10000));
+	EXPECT_EQ(-EINVAL, distmind_timeline_fail(self->load, 1, -EIO));
+	EXPECT_EQ(-EINVAL, distmind_timeline_fail(self->load, 2, 5));
+	ASSERT_EQ(0, distmind_timeline_fail(self->load, 2, -EIO));
+	EXPECT_EQ(-EIO, distmind_timeline_wait(self->done, 2, 10000));
+	EXPECT_EQ(0, distmind_timeline_status(self->load, 1));
+	EXPECT_EQ(-EIO, distmind_timeline_status(self->load, 4));
+}
+
 struct census {
 	unsigned int count, present, loading;
 	bool in_order;

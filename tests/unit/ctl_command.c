@@ -50,7 +50,7 @@ static void json_has_numbers_and_the_text_has_units(void **state)
 	list = list_of("-j gpu list", "gpus", &root);
 	assert_int_equal(json_array_size(list), 2);
 	row = json_array_get(list, 0);
-	assert_int_equal(json_object_size(row), 22);
+	assert_int_equal(json_object_size(row), 25);
 	assert_int_equal(json_integer_value(json_object_get(row, "id")), 0);
 	assert_string_equal(json_string_value(json_object_get(row, "name")), "cpu0");
 	assert_string_equal(json_string_value(json_object_get(row, "kind")), "cpu");
@@ -81,7 +81,7 @@ static void json_of_vgpus_has_every_field(void **state)
 	list = list_of("vgpu list --json", "vgpus", &root);
 	assert_int_equal(json_array_size(list), 2);
 	row = json_array_get(list, 0);
-	assert_int_equal(json_object_size(row), 15);
+	assert_int_equal(json_object_size(row), 17);
 	assert_true(json_real_value(json_object_get(row, "share")) == 12.5);
 	assert_int_equal(json_integer_value(json_object_get(row, "objective_ns")), 10000000);
 	assert_string_equal(json_string_value(json_object_get(row, "class")), "latency");
@@ -203,11 +203,14 @@ static void show_prints_a_field_per_line(void **state)
 	       "policy    fifo\n"
 	       "lanes     1\n"
 	       "copy      0\n"
+	       "grace     50ms\n"
 	       "hang      1.5s\n"
 	       "jobs      0\n"
 	       "failed    0\n"
 	       "busy      0\n"
 	       "hangs     0\n"
+	       "evicted   0\n"
+	       "put out   0\n"
 	       "preempted 0\n"
 	       "yield p50 -\n"
 	       "yield p99 -\n"
@@ -225,6 +228,7 @@ static void json_of_a_gpu_says_what_it_executed(void **state)
 	assert_int_equal(json_integer_value(json_object_get(row, "compute_lanes")), 2);
 	assert_int_equal(json_integer_value(json_object_get(row, "copy_lanes")), 1);
 	assert_int_equal(json_integer_value(json_object_get(row, "hang_ns")), 10000000000);
+	assert_int_equal(json_integer_value(json_object_get(row, "grace_ns")), 100000000);
 	assert_int_equal(json_integer_value(json_object_get(row, "jobs")), 12345);
 	assert_int_equal(json_integer_value(json_object_get(row, "failed_jobs")), 2);
 	assert_int_equal(json_integer_value(json_object_get(row, "busy_ns")), 61500000000);
@@ -269,23 +273,55 @@ static void a_policy_is_shown_and_set(void **state)
 	json_t *root, *row;
 
 	(void)state;
-	expect("gpu policy cpu0", CTL_OK, "slo\n", "");
-	row = json_array_get(list_of("-j gpu policy cpu0", "gpus", &root), 0);
-	assert_string_equal(json_string_value(json_object_get(row, "policy")), "slo");
+	expect("policy", CTL_OK,
+	       "ID NAME STATE POLICY\n"
+	       " 0 cpu0 ready slo\n"
+	       " 1 cpu1 lost  fifo\n",
+	       "");
+	row = json_array_get(list_of("-j policy", "gpus", &root), 1);
+	assert_string_equal(json_string_value(json_object_get(row, "policy")), "fifo");
 	json_decref(root);
-	expect("gpu policy 0 srpt --dry-run", CTL_OK,
+	expect("policy srpt --gpu 0 --dry-run", CTL_OK,
 	       "would change the policy of gpu 0 (cpu0) from slo to srpt\n", "");
-	expect("gpu policy 0 slo --dry-run", CTL_OK,
+	expect("policy slo --gpu cpu0 --dry-run", CTL_OK,
 	       "would change nothing: the policy of gpu 0 (cpu0) is slo already\n", "");
-	expect_error("gpu policy 0 best", CTL_USAGE, "best is not one of fifo, fair, slo, srpt");
-	expect_error("gpu policy", CTL_USAGE, "policy needs GPU [fifo|fair|slo|srpt]");
-	expect_error("gpu policy 0 slo slo", CTL_USAGE, "does not know what to do with 'slo'");
-	expect_error("gpu policy 1 slo", CTL_FAILED,
+	expect_error("policy best", CTL_USAGE, "best is not one of fifo, fair, slo, srpt");
+	expect_error("policy --all", CTL_USAGE, "which policy? one of fifo, fair, slo, srpt");
+	expect_error("policy slo --all --gpu 0", CTL_USAGE, "exclude each other");
+	expect_error("policy slo slo", CTL_USAGE, "does not know what to do with 'slo'");
+	expect_error("policy slo --gpu 1", CTL_FAILED,
 		     "cannot set the policy of gpu 1 (cpu1): it is lost; restart its engine");
+	expect_error("policy slo --gpu 7", CTL_FAILED, "there is no gpu 7");
 	assert_int_equal(fake.changes, 0);
-	expect("gpu policy cpu0 fair", CTL_OK, "", "");
+	expect("policy --gpu cpu0 fair", CTL_OK, "", "");
 	assert_string_equal(fake.gpus[0].policy, "fair");
 	assert_int_equal(fake.changes, 1);
+}
+
+static void a_policy_of_several_gpus_needs_a_word_about_which(void **state)
+{
+	struct outcome outcome;
+
+	(void)state;
+	/* What is lost does not count: this is the only one. */
+	expect("policy fair", CTL_OK, "", "");
+	assert_string_equal(fake.gpus[0].policy, "fair");
+	assert_string_equal(fake.gpus[1].policy, "fifo");
+	fake.gpus[1].state = DISTMIND_GPU_STATE_READY;
+	expect_error("policy srpt", CTL_USAGE,
+		     "there are 2 gpus; say which with --gpu GPU, or --all");
+	assert_int_equal(fake.changes, 1);
+	expect("--dry-run policy fair --all", CTL_OK,
+	       "would change the policy of 1 of 2 gpus to fair\n", "");
+	expect("policy srpt --all", CTL_OK, "", "");
+	assert_string_equal(fake.gpus[0].policy, "srpt");
+	assert_string_equal(fake.gpus[1].policy, "srpt");
+	outcome = ctl_as(false, "policy slo --all");
+	assert_int_equal(outcome.status, CTL_FAILED);
+	assert_contains(outcome.err, "cannot set the policy: not permitted");
+	outcome_free(&outcome);
+	fake.gpu_count = 0;
+	expect_error("policy slo --all", CTL_FAILED, "no gpus in the pool; start one with");
 }
 
 static void a_hang_limit_has_a_unit_and_bounds(void **state)
@@ -295,6 +331,9 @@ static void a_hang_limit_has_a_unit_and_bounds(void **state)
 	       "would change the hang limit of gpu 0 (cpu0) from 10s to 250ms\n", "");
 	expect("--dry-run gpu hang 0 10s", CTL_OK,
 	       "would change nothing: the hang limit of gpu 0 (cpu0) is 10s already\n", "");
+	expect("--dry-run gpu grace 0 250ms", CTL_OK,
+	       "would change the grace period of gpu 0 (cpu0) from 100ms to 250ms\n", "");
+	expect_error("gpu grace 0 999ns", CTL_USAGE, "999ns is not a duration from 1us to 1h");
 	expect_error("gpu hang 0", CTL_USAGE, "hang needs GPU TIME");
 	expect_error("gpu hang 0 5", CTL_USAGE, "5 is not a duration from 1ms to 1h");
 	expect_error("gpu hang 0 999us", CTL_USAGE, "999us is not a duration from 1ms to 1h");
@@ -556,7 +595,7 @@ static void events_are_a_line_each(void **state)
 	outcome = ctl("monitor");
 	assert_non_null(strstr(outcome.out, " gpu-add id 0 name cpu0 kind cpu state ready box 0 "
 					    "memory 1G used 64M vgpus 1 engine 311 policy slo "
-					    "lanes 2 copy 1 hang 10s\n"));
+					    "lanes 2 copy 1 grace 100ms hang 10s\n"));
 	assert_non_null(strstr(outcome.out, " overrun events were lost"));
 	outcome_free(&outcome);
 }
@@ -567,9 +606,11 @@ static void help_and_completion_know_every_command(void **state)
 
 	(void)state;
 	assert_int_equal(help.status, CTL_OK);
-	assert_non_null(strstr(help.out, "gpu list|show|drain|undrain|remove|policy|hang "));
+	assert_non_null(strstr(help.out, "gpu list|show|drain|undrain|remove|grace|hang "));
+	assert_non_null(strstr(help.out, "\n  policy "));
 	assert_non_null(strstr(help.out, "\n  top "));
-	assert_non_null(strstr(completion.out, "list show drain undrain remove policy hang"));
+	assert_non_null(strstr(help.out, "\n  trace "));
+	assert_non_null(strstr(completion.out, "list show drain undrain remove hang"));
 	assert_non_null(strstr(completion.out, "complete -F _distmindctl distmindctl\n"));
 	outcome_free(&help);
 	outcome_free(&completion);
@@ -592,6 +633,8 @@ int main(void)
 		cmocka_unit_test_setup(json_of_a_gpu_says_what_it_executed, fake_setup),
 		cmocka_unit_test_setup(show_draws_how_fast_jobs_yielded, fake_setup),
 		cmocka_unit_test_setup(a_policy_is_shown_and_set, fake_setup),
+		cmocka_unit_test_setup(a_policy_of_several_gpus_needs_a_word_about_which,
+				       fake_setup),
 		cmocka_unit_test_setup(a_hang_limit_has_a_unit_and_bounds, fake_setup),
 		cmocka_unit_test_setup(a_gpu_has_a_number_and_a_name, fake_setup),
 		cmocka_unit_test_setup(a_vgpu_has_a_number_a_node_and_maybe_a_name, fake_setup),

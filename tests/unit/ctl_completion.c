@@ -50,9 +50,9 @@ static void expect(const char *line, const char *completions)
 static void nouns_and_verbs(void **state)
 {
 	(void)state;
-	expect("", "gpu vgpu buffer request top monitor run doctor completion help version");
+	expect("", "gpu vgpu buffer request policy top trace monitor run doctor completion help version");
 	expect("v", "vgpu version");
-	expect("gpu ", "list show drain undrain remove policy hang");
+	expect("gpu ", "list show drain undrain remove grace hang");
 	expect("gpu d", "drain");
 	expect("-j vgpu ", "list show create set delete");
 	expect("help r", "request run");
@@ -63,8 +63,8 @@ static void gpus_and_vgpus_of_the_pool(void **state)
 	(void)state;
 	expect("gpu drain ", "0 12 cpu0 big.1");
 	expect("gpu show b", "big.1");
-	expect("gpu policy c", "cpu0");
-	expect("gpu policy cpu0 ", "fifo fair slo srpt");
+	expect("policy ", "fifo fair slo srpt");
+	expect("policy fair --gpu c", "cpu0");
 	expect("gpu hang 0 ", "100ms 1s 10s");
 	expect("vgpu show ", "3");
 	expect("vgpu set 3 --gpu ", "none 0 12 cpu0 big.1");
@@ -82,6 +82,7 @@ static void options(void **state)
 	expect("gpu list --d", "--dry-run");
 	expect("top --", "--interval --once --json --dry-run --help");
 	expect("top --interval ", "100ms 1s 10s");
+	expect("trace --s", "--svg");
 }
 
 static void a_command_of_its_own(void **state)

@@ -163,6 +163,14 @@ int distmind_pool_gpu_policy(struct distmind_pool *pool, uint32_t id, const char
 	return fake.change_error;
 }
 
+int distmind_pool_gpu_grace(struct distmind_pool *pool, uint32_t id, uint64_t grace_ns)
+{
+	(void)pool;
+	fake.changes++;
+	fake.gpus[id].grace_ns = grace_ns;
+	return fake.change_error;
+}
+
 int distmind_pool_gpu_hang(struct distmind_pool *pool, uint32_t id, uint64_t hang_ns)
 {
 	(void)pool;
@@ -202,6 +210,11 @@ int distmind_pool_subscribe(struct distmind_pool *pool)
 {
 	(void)pool;
 	return fake.change_error;
+}
+
+int distmind_pool_subscribe_preempt(struct distmind_pool *pool)
+{
+	return distmind_pool_subscribe(pool);
 }
 
 int distmind_pool_event_fd(const struct distmind_pool *pool)
@@ -281,12 +294,12 @@ static inline int fake_setup(void **state)
 	fake.gpus[0] = (struct distmind_gpu_record){ .id = 0, .name = "cpu0", .kind = "cpu",
 		.state = DISTMIND_GPU_STATE_READY, .numa_node = DISTMIND_NUMA_ANY,
 		.memory = 1ULL << 30, .memory_used = 64 << 20, .vgpus = 1, .engine_pid = 311,
-		.policy = "slo", .compute_lanes = 2, .copy_lanes = 1, .hang_ns = 10000000000,
+		.policy = "slo", .compute_lanes = 2, .copy_lanes = 1, .grace_ns = 100000000, .hang_ns = 10000000000,
 		.jobs = 12345, .failed_jobs = 2, .busy_ns = 61500000000, .preemptions = 101,
 		.hangs = 1, .preempt_latency = { [5] = 60, [7] = 40, [23] = 1 } };
 	fake.gpus[1] = (struct distmind_gpu_record){ .id = 1, .name = "cpu1", .kind = "cpu",
 		.state = DISTMIND_GPU_STATE_LOST, .box = 1, .memory = 2ULL << 30,
-		.engine_pid = 312, .policy = "fifo", .compute_lanes = 1, .hang_ns = 1500000000 };
+		.engine_pid = 312, .policy = "fifo", .compute_lanes = 1, .grace_ns = 50000000, .hang_ns = 1500000000 };
 	fake.gpu_count = 2;
 	fake.vgpus[0] = (struct distmind_vgpu_record){ .id = 3, .name = "train", .gpu = 0,
 		.state = DISTMIND_VGPU_STATE_BOUND, .uid = 0, .pid = 400, .memory = 512 << 20,

@@ -9,11 +9,22 @@
 #define BUSY_NS	    30000000
 #define JOBS	    200
 #define PREEMPTIONS 3
+#define WAIT_NS	    10000000
 
-/* So much happens from each look at gpu 0 to the next. */
+/*
+ * So much happens from each look at gpu 0 to the next; its vgpu has a job on a
+ * lane and two more.
+ */
 static int load(unsigned int looks)
 {
 	(void)looks;
+	fake.vgpus[0].busy_ns += BUSY_NS;
+	fake.vgpus[0].wait_ns += WAIT_NS;
+	fake.vgpus[0].jobs += JOBS;
+	fake.vgpus[0].preemptions += PREEMPTIONS;
+	fake.vgpus[0].misses = 5;
+	fake.vgpus[0].queued = 3;
+	fake.vgpus[0].running = 1;
 	fake.gpus[0].busy_ns += BUSY_NS;
 	fake.gpus[0].jobs += JOBS;
 	fake.gpus[0].preemptions += PREEMPTIONS;
@@ -74,7 +85,7 @@ static void one_sample_has_rates_of_its_interval(void **state)
 	seconds = number_of(root, "interval_ns") / 1e9;
 	assert_true(seconds >= 0.05);
 	row = gpu_of(root, 0);
-	assert_int_equal(json_object_size(row), 13);
+	assert_int_equal(json_object_size(row), 15);
 	/* Of three lanes. */
 	assert_near(number_of(row, "utilisation"), BUSY_NS / 1e7 / seconds / 2, 0.1);
 	assert_near(number_of(row, "jobs_per_s"), JOBS / seconds, 0.001);
@@ -85,12 +96,21 @@ static void one_sample_has_rates_of_its_interval(void **state)
 	assert_int_equal(number_of(row, "compute_lanes"), 2);
 	assert_int_equal(number_of(row, "copy_lanes"), 1);
 	assert_string_equal(json_string_value(json_object_get(row, "policy")), "slo");
+	assert_int_equal(number_of(row, "running"), 1);
+	assert_int_equal(number_of(row, "queued"), 3);
 	row = gpu_of(root, 1);
+	assert_int_equal(number_of(row, "queued"), 0);
 	assert_int_equal(number_of(row, "utilisation"), 0);
 	assert_int_equal(number_of(row, "jobs_per_s"), 0);
 	row = json_array_get(json_object_get(root, "vgpus"), 0);
 	assert_string_equal(json_string_value(json_object_get(row, "class")), "latency");
 	assert_int_equal(number_of(row, "memory_used"), 64 << 20);
+	assert_near(number_of(row, "utilisation"), BUSY_NS / 1e7 / seconds, 0.1);
+	assert_near(number_of(row, "pressure"), WAIT_NS / 1e7 / seconds, 0.1);
+	assert_near(number_of(row, "preemptions_per_s"), PREEMPTIONS / seconds, 0.001);
+	assert_int_equal(number_of(row, "running"), 1);
+	assert_int_equal(number_of(row, "queued"), 3);
+	assert_int_equal(number_of(row, "misses"), 5);
 	json_decref(root);
 	outcome_free(&outcome);
 }
@@ -109,13 +129,13 @@ static void text_has_a_table_of_gpus_and_one_of_vgpus(void **state)
 	assert_string_equal(
 		body,
 		"\n\n"
-		"ID NAME STATE POLICY LANES COPY UTIL JOBS/S PREEMPT/S FAILED HANGS MEMORY USED\n"
-		" 0 cpu0 ready slo        2    1   0%      0         0      2     1     1G  64M\n"
-		" 1 cpu1 lost  fifo       1    0   0%      0         0      0     0     2G    0\n"
+		"ID NAME STATE POLICY LANES COPY UTIL RUN QUEUED JOBS/S PREEMPT/S FAILED HANGS MEMORY USED\n"
+		" 0 cpu0 ready slo        2    1   0%   0      0      0         0      2     1     1G  64M\n"
+		" 1 cpu1 lost  fifo       1    0   0%   0      0      0         0      0     0     2G    0\n"
 		"\n"
-		"ID NAME  GPU STATE  MEMORY USED SHARE CLASS    OBJECTIVE USER    PID\n"
-		" 3 train   0 bound    512M  64M 12.5% latency       10ms root    400\n"
-		" 4 -       - parked     4K    0  100% standard         - 4242424   -\n");
+		"ID NAME  GPU CLASS    SHARE UTIL WAIT RUN QUEUED JOBS/S PREEMPT/S MISSED MEMORY USED USER\n"
+		" 3 train   0 latency  12.5%   0%   0%   0      0      0         0      0   512M  64M root\n"
+		" 4 -       - standard  100%   0%   0%   0      0      0         0      0     4K    0 4242424\n");
 	outcome_free(&outcome);
 }
 

@@ -378,18 +378,41 @@ static void srpt_pays_its_debts(void **state)
 	begin(&policy_srpt, 1);
 	tenant(0, 500, DISTMIND_CLASS_STANDARD, false);
 	tenant(1, 500, DISTMIND_CLASS_STANDARD, false);
-	ready(0, 1000 * MS, now);
-	ready(1, 1000, now);
-	/* Two tenants: half a start is owed after each, four at most, and it began with none. */
+	/* So long that its wait does not make it the shorter one. */
+	ready(0, 100000 * MS, now);
+	ready(1, MS, now);
+	/* Two tenants: of each millisecond half is owed to the one that waits. */
 	while (policy_pick(&sched, now) == &entities[1]) {
 		starts++;
-		assert_true(starts < 20);
-		now += 1000;
-		policy_done(&sched, &entities[1], 1000, now);
-		ready(1, 1000, now);
+		assert_true(starts < 1000);
+		now += MS;
+		policy_done(&sched, &entities[1], MS, now);
+		ready(1, MS, now);
 	}
-	assert_in_range(starts, 8, 10);
+	assert_in_range(starts, 200, 202);
 	assert_null(victim_of(0, now + MS)); /* and it can make use of it */
+}
+
+static void srpt_owes_nothing_to_who_is_served(void **state)
+{
+	u64 now = START;
+
+	(void)state;
+	begin(&policy_srpt, 1);
+	tenant(0, 500, DISTMIND_CLASS_STANDARD, false);
+	tenant(1, 500, DISTMIND_CLASS_STANDARD, false);
+	ready(0, 100000 * MS, now);
+	/* A long job that gets half of the lane, between short ones, has no claim to more. */
+	for (int i = 0; i < 1000; i++) {
+		ready(1, MS, now);
+		assert_picks(1, now);
+		now += MS;
+		policy_done(&sched, &entities[1], MS, now);
+		assert_picks(0, now);
+		now += MS;
+		policy_done(&sched, &entities[0], MS, now);
+		ready(0, 100000 * MS, now);
+	}
 }
 
 static void capped_tenants_come_back_by_themselves(void **state)
@@ -597,6 +620,7 @@ int main(void)
 		cmocka_unit_test(slo_serves_a_starved_class),
 		cmocka_unit_test(srpt_prefers_short_jobs),
 		cmocka_unit_test(srpt_pays_its_debts),
+		cmocka_unit_test(srpt_owes_nothing_to_who_is_served),
 		cmocka_unit_test(capped_tenants_come_back_by_themselves),
 		cmocka_unit_test(capped_tenants_yield_to_nobody),
 		cmocka_unit_test(shares_can_change_while_jobs_run),

@@ -14,8 +14,8 @@ include userspace/userspace.mk
 endif
 
 UNIT_CFLAGS = $(US_CFLAGS) -O1 -fsanitize=address,undefined -fno-sanitize-recover=all \
-	-fno-omit-frame-pointer $(NL_CFLAGS) $(SMARTCOLS_CFLAGS) $(OPENBLAS_CFLAGS)
-UNIT_LIBS = $(NL_LIBS) $(SYSTEMD_LIBS) $(SMARTCOLS_LIBS) -linih \
+	-fno-omit-frame-pointer $(NL_CFLAGS) $(SMARTCOLS_CFLAGS) $(OPENBLAS_CFLAGS) $(TRACEFS_CFLAGS)
+UNIT_LIBS = $(NL_LIBS) $(SYSTEMD_LIBS) $(SMARTCOLS_LIBS) $(TRACEFS_LIBS) -linih \
 	$(shell $(PKG_CONFIG) --libs cmocka jansson) -lm
 
 # The policies outside the module: with the kernel's own trees.

@@ -7,7 +7,7 @@
  *   /dev/distmind/vgpuN     owner    QUERY, VGPU_INFO, BUFFER_*, QUEUE_*, SUBMIT,
  *                                    GRANT_END, TIMELINE_{CREATE,DESTROY,EXPORT,IMPORT},
  *                                    mmap
- *   an exported timeline    holder   TIMELINE_{WAIT,SIGNAL,WATCH,POLL}, mmap, poll
+ *   an exported timeline    holder   TIMELINE_{WAIT,SIGNAL,FAIL,WATCH,POLL}, mmap, poll
  *
  * The file descriptors that DISTMIND_IOC_ACQUIRE returns answer to the same
  * calls as an open /dev/distmind/vgpuN.
@@ -521,6 +521,19 @@ struct distmind_timeline_signal {
 };
 
 /**
+ * struct distmind_timeline_fail - end a timeline with an error
+ * @value: from which value on everything fails; greater than where the timeline is,
+ *	EINVAL otherwise. Values before it count as reached.
+ * @error: a negative errno
+ * @pad: must be 0
+ */
+struct distmind_timeline_fail {
+	__aligned_u64 value;
+	__s32 error;
+	__u32 pad;
+};
+
+/**
  * struct distmind_timeline_watch - signal an eventfd when a value is reached
  * @value: which
  * @eventfd: signalled once
@@ -771,6 +784,7 @@ struct distmind_submit {
 #define DISTMIND_IOC_TIMELINE_WAIT	DISTMIND_IOC(0x60, timeline_wait)
 #define DISTMIND_IOC_TIMELINE_SIGNAL	DISTMIND_IOC(0x61, timeline_signal)
 #define DISTMIND_IOC_TIMELINE_WATCH	DISTMIND_IOC(0x62, timeline_watch)
+#define DISTMIND_IOC_TIMELINE_FAIL	DISTMIND_IOC(0x64, timeline_fail)
 #define DISTMIND_IOC_TIMELINE_POLL	DISTMIND_IOC(0x63, timeline_signal)
 
 #endif /* _UAPI_LINUX_DISTMIND_H */

@@ -31,7 +31,7 @@ _distmindctl_words()
 			return
 			;;
 		--memory | --share | --class | --objective | --gpu | --name | --uid | --gid | \
-			--kind | --count | --timeout | --interval)
+			--kind | --count | --timeout | --interval | --duration | --output | --svg)
 			skip=1
 			;;
 		-*) ;;
@@ -49,7 +49,7 @@ _distmindctl_words()
 _distmindctl()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-	local nouns="gpu vgpu buffer request top monitor run doctor completion help version"
+	local nouns="gpu vgpu buffer request policy top trace monitor run doctor completion help version"
 	local options="--json --dry-run --help"
 	local terms="--memory --share --class --objective"
 	local choices="" words end
@@ -75,6 +75,11 @@ _distmindctl()
 	--objective) choices="1ms 10ms 100ms" ;;
 	--timeout) choices="10s 30s 1min" ;;
 	--interval) choices="100ms 1s 10s" ;;
+	--duration) choices="1s 10s 1min" ;;
+	--output | --svg)
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
 	--gpu) choices="none $(_distmindctl_values gpu id) $(_distmindctl_values gpu name)" ;;
 	--kind) choices=$(_distmindctl_values gpu kind) ;;
 	--uid) choices=$(compgen -u) ;;
@@ -83,17 +88,19 @@ _distmindctl()
 	*)
 		case "${words[*]}" in
 		"") choices="$nouns $options --version" ;;
-		gpu) choices="list show drain undrain remove policy hang $options" ;;
+		gpu) choices="list show drain undrain remove grace hang $options" ;;
 		vgpu) choices="list show create set delete $options" ;;
 		buffer | request) choices="list $options" ;;
 		run) choices="$terms --kind --count --same-box --timeout --name $options --" ;;
+		policy) choices="fifo fair slo srpt $options" ;;
+		"policy "*) choices="--gpu --all $options" ;;
 		top) choices="--interval --once $options" ;;
+		trace) choices="--gpu --duration --output --svg $options" ;;
 		help) choices=$nouns ;;
-		"gpu show" | "gpu drain" | "gpu undrain" | "gpu remove" | "gpu policy" | "gpu hang")
+		"gpu show" | "gpu drain" | "gpu undrain" | "gpu remove" | "gpu grace" | "gpu hang")
 			choices="$(_distmindctl_values gpu id) $(_distmindctl_values gpu name) $options"
 			;;
-		"gpu policy "*) choices="fifo fair slo srpt $options" ;;
-		"gpu hang "*) choices="100ms 1s 10s $options" ;;
+		"gpu grace "* | "gpu hang "*) choices="100ms 1s 10s $options" ;;
 		"vgpu show" | "vgpu delete") choices="$(_distmindctl_values vgpu id) $options" ;;
 		"vgpu set") choices="$(_distmindctl_values vgpu id) $terms --gpu $options" ;;
 		"vgpu set "*) choices="$terms --gpu $options" ;;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "latency.h"
 #include "noun.h"
 #include "parse.h"
 
-/* What the kernel takes as a hang limit. */
-#define HANG_MIN NSEC_PER_MSEC
-#define HANG_MAX (3600 * NSEC_PER_SEC)
+/* What the kernel takes as a limit of time. */
+#define LIMIT_MAX (3600 * NSEC_PER_SEC)
 
 enum print_colour gpu_colour(uint32_t state)
 {
@@ -37,12 +37,15 @@ static void print_execution(struct print *print, const struct distmind_gpu_recor
 {
 	print_number(print, "compute_lanes", "LANES", gpu->compute_lanes);
 	print_number(print, "copy_lanes", "COPY", gpu->copy_lanes);
+	print_duration(print, "grace_ns", "GRACE", gpu->grace_ns, 1);
 	print_duration(print, "hang_ns", "HANG", gpu->hang_ns, 1);
 	print_statistics(print);
 	print_number(print, "jobs", "JOBS", gpu->jobs);
 	print_number(print, "failed_jobs", "FAILED", gpu->failed_jobs);
 	print_duration(print, "busy_ns", "BUSY", gpu->busy_ns, 1);
 	print_number(print, "hangs", "HANGS", gpu->hangs);
+	print_number(print, "evictions", "EVICTED", gpu->evictions);
+	print_number(print, "memory_evictions", "PUT OUT", gpu->memory_evictions);
 	print_number(print, "preemptions", "PREEMPTED", gpu->preemptions);
 	print_percentile(print, gpu, "preempt_p50_ns", "YIELD P50", 50);
 	print_percentile(print, gpu, "preempt_p99_ns", "YIELD P99", 99);
@@ -181,8 +184,7 @@ static int gpu_show(struct ctl *ctl, int argc, char **argv)
 	return show(ctl, &gpu);
 }
 
-/* May the gpu be changed? An exit code, and the reason on stderr. */
-static int may_set(struct ctl *ctl, const struct distmind_gpu_record *gpu, const char *what)
+int gpu_may_set(struct ctl *ctl, const struct distmind_gpu_record *gpu, const char *what)
 {
 	if (gpu->state == DISTMIND_GPU_STATE_LOST)
 		return ctl_fail(ctl,
@@ -204,7 +206,7 @@ static int set_drain(struct ctl *ctl, int argc, char **argv, bool drain)
 	ret = gpu_find(ctl, argv[0], &gpu);
 	if (ret)
 		return ret;
-	ret = may_set(ctl, &gpu, verb);
+	ret = gpu_may_set(ctl, &gpu, verb);
 	if (ret)
 		return ret;
 	if (ctl->dry_run) {
@@ -265,93 +267,79 @@ static int gpu_remove(struct ctl *ctl, int argc, char **argv)
 	return CTL_OK;
 }
 
-static bool is_policy(const char *word)
-{
-	static const char *const policies[] = { "fifo", "fair", "slo", "srpt" };
-	size_t i;
+/* How long a job may take to leave its lane: two limits, set in the same way. */
+struct limit {
+	const char *verb;
+	const char *text;
+	uint64_t least;
+	const char *range;
+	uint64_t (*get)(const struct distmind_gpu_record *gpu);
+	int (*set)(struct distmind_pool *pool, uint32_t id, uint64_t ns);
+};
 
-	for (i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
-		if (!strcmp(word, policies[i]))
-			return true;
-	}
-	return false;
+static uint64_t get_grace(const struct distmind_gpu_record *gpu)
+{
+	return gpu->grace_ns;
 }
 
-static int gpu_policy(struct ctl *ctl, int argc, char **argv)
+static uint64_t get_hang(const struct distmind_gpu_record *gpu)
 {
-	struct distmind_gpu_record gpu;
-	const char *policy;
-	int ret;
-
-	argv = ctl_arguments_between(ctl, argc, argv, 1, 2);
-	if (!argv)
-		return ctl->status;
-	policy = argv[1];
-	if (policy && !is_policy(policy))
-		return ctl_usage(ctl, "%s is not one of fifo, fair, slo, srpt", policy);
-	ret = gpu_find(ctl, argv[0], &gpu);
-	if (ret)
-		return ret;
-	if (!policy && ctl->json)
-		return show(ctl, &gpu);
-	if (!policy) {
-		fprintf(ctl->out, "%s\n", gpu.policy);
-		return CTL_OK;
-	}
-	ret = may_set(ctl, &gpu, "set the policy of");
-	if (ret)
-		return ret;
-	if (ctl->dry_run) {
-		if (!strcmp(policy, gpu.policy))
-			return ctl_would(ctl, "policy", "gpu", gpu.id,
-					 "change nothing: the policy of gpu %u (%s) is %s already",
-					 gpu.id, gpu.name, policy);
-		return ctl_would(ctl, "policy", "gpu", gpu.id,
-				 "change the policy of gpu %u (%s) from %s to %s", gpu.id, gpu.name,
-				 gpu.policy, policy);
-	}
-	ret = distmind_pool_gpu_policy(ctl->pool, gpu.id, policy);
-	if (ret)
-		return ctl_fail_pool(ctl, ret, "cannot set the policy of gpu %u (%s)", gpu.id,
-				     gpu.name);
-	return CTL_OK;
+	return gpu->hang_ns;
 }
 
-static int gpu_hang(struct ctl *ctl, int argc, char **argv)
+static const struct limit grace = {
+	"grace", "grace period", 1000, "1us to 1h", get_grace, distmind_pool_gpu_grace,
+};
+
+static const struct limit hang = {
+	"hang", "hang limit", NSEC_PER_MSEC, "1ms to 1h", get_hang, distmind_pool_gpu_hang,
+};
+
+static int set_limit(struct ctl *ctl, int argc, char **argv, const struct limit *limit)
 {
 	struct distmind_gpu_record gpu;
-	char from[32], to[32];
-	uint64_t hang_ns;
+	char from[32], to[32], what[64];
+	uint64_t ns;
 	int ret;
 
 	argv = ctl_arguments(ctl, argc, argv, 2);
 	if (!argv)
 		return ctl->status;
-	if (duration_parse(argv[1], &hang_ns) || hang_ns < HANG_MIN || hang_ns > HANG_MAX)
-		return ctl_usage(ctl, "%s is not a duration from 1ms to 1h, write it as 10s",
-				 argv[1]);
+	if (duration_parse(argv[1], &ns) || ns < limit->least || ns > LIMIT_MAX)
+		return ctl_usage(ctl, "%s is not a duration from %s, write it as 10s", argv[1],
+				 limit->range);
+	snprintf(what, sizeof(what), "set the %s of", limit->text);
 	ret = gpu_find(ctl, argv[0], &gpu);
 	if (!ret)
-		ret = may_set(ctl, &gpu, "set the hang limit of");
+		ret = gpu_may_set(ctl, &gpu, what);
 	if (ret)
 		return ret;
 	if (ctl->dry_run) {
-		duration_format(gpu.hang_ns, from, sizeof(from));
-		duration_format(hang_ns, to, sizeof(to));
-		if (hang_ns == gpu.hang_ns)
-			return ctl_would(ctl, "hang", "gpu", gpu.id,
-					 "change nothing: the hang limit of gpu %u (%s) is %s "
-					 "already",
-					 gpu.id, gpu.name, to);
-		return ctl_would(ctl, "hang", "gpu", gpu.id,
-				 "change the hang limit of gpu %u (%s) from %s to %s", gpu.id,
+		duration_format(limit->get(&gpu), from, sizeof(from));
+		duration_format(ns, to, sizeof(to));
+		if (ns == limit->get(&gpu))
+			return ctl_would(ctl, limit->verb, "gpu", gpu.id,
+					 "change nothing: the %s of gpu %u (%s) is %s already",
+					 limit->text, gpu.id, gpu.name, to);
+		return ctl_would(ctl, limit->verb, "gpu", gpu.id,
+				 "change the %s of gpu %u (%s) from %s to %s", limit->text, gpu.id,
 				 gpu.name, from, to);
 	}
-	ret = distmind_pool_gpu_hang(ctl->pool, gpu.id, hang_ns);
+	ret = limit->set(ctl->pool, gpu.id, ns);
 	if (ret)
-		return ctl_fail_pool(ctl, ret, "cannot set the hang limit of gpu %u (%s)", gpu.id,
-				     gpu.name);
+		return ctl_fail_pool(ctl, ret, "cannot set the %s of gpu %u (%s)", limit->text,
+				     gpu.id, gpu.name);
 	return CTL_OK;
+}
+
+static int gpu_grace(struct ctl *ctl, int argc, char **argv)
+{
+	return set_limit(ctl, argc, argv, &grace);
+}
+
+static int gpu_hang(struct ctl *ctl, int argc, char **argv)
+{
+	return set_limit(ctl, argc, argv, &hang);
 }
 
 const struct command gpu_verbs[] = {
@@ -360,7 +348,8 @@ const struct command gpu_verbs[] = {
 	{ "drain", "GPU", "Bind no new vgpus to it; those that it has go on.", gpu_drain },
 	{ "undrain", "GPU", "Take it back into use.", gpu_undrain },
 	{ "remove", "GPU", "Remove a lost or unused gpu from the pool.", gpu_remove },
-	{ "policy", "GPU [fifo|fair|slo|srpt]", "Show or set who runs next on it.", gpu_policy },
+	{ "grace", "GPU TIME", "Set when a job that was asked to yield meets the vendor's hook.",
+	  gpu_grace },
 	{ "hang", "GPU TIME", "Set how long a job may go on after it was asked to yield.",
 	  gpu_hang },
 	{ 0 },

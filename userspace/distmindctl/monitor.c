@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
+#include <getopt.h>
 #include <poll.h>
 #include <string.h>
 
@@ -14,8 +15,20 @@ static const char *const names[] = {
 	[DISTMIND_EVENT_VGPU_DEL] = "vgpu-del",
 	[DISTMIND_EVENT_REQUEST_ADD] = "request-add",
 	[DISTMIND_EVENT_REQUEST_DEL] = "request-del",
+	[DISTMIND_EVENT_PREEMPT] = "preempt",
 	[DISTMIND_EVENT_OVERRUN] = "overrun",
 };
+
+static void print_preempt(struct print *print, const struct distmind_preempt_record *preempt)
+{
+	print_text(print, "rung", NULL, distmind_preempt_rung_name(preempt->rung));
+	print_number(print, "gpu", "GPU", preempt->gpu);
+	print_number(print, "lane", "LANE", preempt->lane);
+	print_number(print, "vgpu", "VGPU", preempt->vgpu);
+	print_number(print, "job", "JOB", preempt->job);
+	if (preempt->rung == DISTMIND_PREEMPT_RUNG_YIELDED)
+		print_duration(print, "latency_ns", "LATENCY", preempt->latency_ns, 1);
+}
 
 static void print_event(const struct distmind_event *event, void *arg)
 {
@@ -39,6 +52,9 @@ static void print_event(const struct distmind_event *event, void *arg)
 	case DISTMIND_EVENT_REQUEST_DEL:
 		request_print(print, &event->request);
 		break;
+	case DISTMIND_EVENT_PREEMPT:
+		print_preempt(print, &event->preempt);
+		break;
 	case DISTMIND_EVENT_OVERRUN:
 		print_text(print, "text", NULL, "events were lost; list the pool anew");
 		break;
@@ -50,14 +66,26 @@ static void print_event(const struct distmind_event *event, void *arg)
 int monitor_command(struct ctl *ctl, int argc, char **argv)
 {
 	struct pollfd pollfd = { .events = POLLIN };
+	static const struct option known[] = {
+		{ "preempt", no_argument, NULL, CTL_OPTION_PREEMPT },
+		CTL_OPTIONS,
+	};
+	bool preempt = false;
 	struct print print;
-	int ret;
+	int option, ret;
 
-	if (!ctl_arguments(ctl, argc, argv, 0))
-		return ctl->status;
+	optind = 0;
+	while ((option = ctl_option(ctl, argc, argv, CTL_LETTERS, known)) != -1) {
+		if (option == CTL_STOP)
+			return ctl->status;
+		preempt |= option == CTL_OPTION_PREEMPT;
+	}
+	if (optind < argc)
+		return ctl_usage(ctl, "monitor does not know what to do with '%s'", argv[optind]);
 	if (!ctl_pool(ctl))
 		return CTL_FAILED;
-	ret = distmind_pool_subscribe(ctl->pool);
+	ret = preempt ? distmind_pool_subscribe_preempt(ctl->pool) :
+			distmind_pool_subscribe(ctl->pool);
 	if (ret)
 		return ctl_fail_pool(ctl, ret, "cannot watch the pool");
 	ctl_print_open(ctl, &print);

@@ -9,7 +9,9 @@ int gpu_command(struct ctl *ctl, int argc, char **argv);
 int vgpu_command(struct ctl *ctl, int argc, char **argv);
 int buffer_command(struct ctl *ctl, int argc, char **argv);
 int request_command(struct ctl *ctl, int argc, char **argv);
+int policy_command(struct ctl *ctl, int argc, char **argv);
 int top_command(struct ctl *ctl, int argc, char **argv);
+int trace_command(struct ctl *ctl, int argc, char **argv);
 int monitor_command(struct ctl *ctl, int argc, char **argv);
 int run_command(struct ctl *ctl, int argc, char **argv);
 int doctor_command(struct ctl *ctl, int argc, char **argv);
@@ -37,5 +39,8 @@ int gpu_find(struct ctl *ctl, const char *word, struct distmind_gpu_record *gpu)
  * stderr after what, such as "cannot create the vgpu".
  */
 int gpu_accepts(struct ctl *ctl, const struct distmind_gpu_record *gpu, const char *what);
+
+/* May the gpu be changed? The same, after "cannot" and what, such as "drain". */
+int gpu_may_set(struct ctl *ctl, const struct distmind_gpu_record *gpu, const char *what);
 
 #endif /* DISTMINDCTL_NOUN_H */

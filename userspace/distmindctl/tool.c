@@ -13,8 +13,12 @@ static const struct command nouns[] = {
 	{ "vgpu", "", "the virtual gpus that tenants have", vgpu_command },
 	{ "buffer", "", "the memory of vgpus", buffer_command },
 	{ "request", "", "the requests that wait for an answer", request_command },
+	{ "policy", "[fifo|fair|slo|srpt [--gpu GPU|--all]]", "who runs next on the gpus",
+	  policy_command },
 	{ "top", "[--interval TIME] [--once]", "how busy the gpus are, again and again", top_command },
-	{ "monitor", "", "what happens, a line per event", monitor_command },
+	{ "trace", "[--gpu GPU] [--duration TIME] [--output FILE] [--svg FILE]",
+	  "what the lanes do, as a file for Perfetto or as a picture", trace_command },
+	{ "monitor", "[--preempt]", "what happens, a line per event", monitor_command },
 	{ "run", "--memory SIZE [--share PERCENT] [--class CLASS] [--objective TIME]\n"
 	  "          [--kind KIND] [--count N] [--same-box] [--timeout TIME] [--name NAME]\n"
 	  "          -- COMMAND...",

@@ -115,7 +115,8 @@ static const struct distmind_vgpu_record *find_vgpu(const struct sample *before,
 		const struct distmind_vgpu_record *old = &before->vgpus[i];
 
 		if (old->id == vgpu->id && old->jobs <= vgpu->jobs &&
-		    old->busy_ns <= vgpu->busy_ns && old->wait_ns <= vgpu->wait_ns)
+		    old->busy_ns <= vgpu->busy_ns && old->wait_ns <= vgpu->wait_ns &&
+		    old->preemptions <= vgpu->preemptions)
 			return old;
 	}
 	return &nothing;
@@ -133,8 +134,27 @@ static uint32_t part(uint64_t ns, uint64_t elapsed, uint32_t lanes)
 	return used < 1 ? used * DISTMIND_SHARE_WHOLE + 0.5 : DISTMIND_SHARE_WHOLE;
 }
 
+/* Jobs of the vgpus on a gpu: those that have not ended, and those on its lanes. */
+struct depth {
+	uint64_t queued, running;
+};
+
+static struct depth depth_of(const struct sample *sample, uint32_t gpu)
+{
+	struct depth depth = { 0 };
+	size_t i;
+
+	for (i = 0; i < sample->vgpu_count; i++) {
+		if (sample->vgpus[i].gpu != gpu)
+			continue;
+		depth.queued += sample->vgpus[i].queued;
+		depth.running += sample->vgpus[i].running;
+	}
+	return depth;
+}
+
 static void print_gpu(struct print *print, const struct distmind_gpu_record *gpu,
-		      const struct distmind_gpu_record *old, uint64_t elapsed)
+		      const struct distmind_gpu_record *old, struct depth depth, uint64_t elapsed)
 {
 	print_row_open(print);
 	print_number(print, "id", "ID", gpu->id);
@@ -146,6 +166,8 @@ static void print_gpu(struct print *print, const struct distmind_gpu_record *gpu
 	print_number(print, "copy_lanes", "COPY", gpu->copy_lanes);
 	print_share(print, "utilisation", "UTIL",
 		    part(gpu->busy_ns - old->busy_ns, elapsed, gpu->compute_lanes));
+	print_number(print, "running", "RUN", depth.running);
+	print_number(print, "queued", "QUEUED", depth.queued);
 	print_rate(print, "jobs_per_s", "JOBS/S", gpu->jobs - old->jobs, elapsed);
 	print_rate(print, "preemptions_per_s", "PREEMPT/S", gpu->preemptions - old->preemptions,
 		   elapsed);
@@ -156,16 +178,51 @@ static void print_gpu(struct print *print, const struct distmind_gpu_record *gpu
 	print_row_close(print);
 }
 
+/* What a vgpu has in its own list, and this table has no room for. */
+static void print_vgpu_rest(struct print *print, const struct distmind_vgpu_record *vgpu)
+{
+	print_text(print, "state", "STATE", distmind_vgpu_state_name(vgpu->state));
+	if (vgpu->objective_ns)
+		print_duration(print, "objective_ns", "OBJECTIVE", vgpu->objective_ns, 1);
+	else
+		print_none(print, "objective_ns", "OBJECTIVE");
+	if (vgpu->pid)
+		print_number(print, "pid", "PID", vgpu->pid);
+	else
+		print_none(print, "pid", "PID");
+	print_group(print, "gid", "GROUP", vgpu->gid);
+	print_text(print, "lease", "LEASE",
+		   vgpu->lease == DISTMIND_VGPU_LEASE_ADMIN ? "admin" : "file");
+	print_number(print, "clients", "CLIENTS", vgpu->clients);
+	print_number(print, "buffers", "BUFFERS", vgpu->buffers);
+	print_number(print, "preemptions", "PREEMPTED", vgpu->preemptions);
+}
+
 static void print_vgpu(struct print *print, const struct distmind_vgpu_record *vgpu,
 		       const struct distmind_vgpu_record *old, uint64_t elapsed)
 {
 	print_row_open(print);
-	vgpu_print(print, vgpu);
+	print_number(print, "id", "ID", vgpu->id);
+	print_text(print, "name", "NAME", vgpu->name);
+	if (vgpu->gpu == DISTMIND_GPU_NONE)
+		print_none(print, "gpu", "GPU");
+	else
+		print_number(print, "gpu", "GPU", vgpu->gpu);
+	print_text(print, "class", "CLASS", distmind_class_name(vgpu->sched_class));
+	print_share(print, "share", "SHARE", vgpu->share);
 	print_share(print, "utilisation", "UTIL", part(vgpu->busy_ns - old->busy_ns, elapsed, 1));
 	print_share(print, "pressure", "WAIT", part(vgpu->wait_ns - old->wait_ns, elapsed, 1));
+	print_number(print, "running", "RUN", vgpu->running);
+	print_number(print, "queued", "QUEUED", vgpu->queued);
 	print_rate(print, "jobs_per_s", "JOBS/S", vgpu->jobs - old->jobs, elapsed);
-	print_number(print, "preemptions", "PREEMPT", vgpu->preemptions);
+	print_rate(print, "preemptions_per_s", "PREEMPT/S", vgpu->preemptions - old->preemptions,
+		   elapsed);
 	print_number(print, "misses", "MISSED", vgpu->misses);
+	print_size(print, "memory", "MEMORY", vgpu->memory);
+	print_size(print, "memory_used", "USED", vgpu->memory_used);
+	print_user(print, "uid", "USER", vgpu->uid);
+	print_detail(print);
+	print_vgpu_rest(print, vgpu);
 	print_row_close(print);
 }
 
@@ -183,7 +240,7 @@ static void print_sample(struct print *print, const struct sample *before,
 		print_list_open(print, "gpus", PRINT_TABLE);
 		for (i = 0; i < sample->gpu_count; i++)
 			print_gpu(print, &sample->gpus[i], find_before(before, &sample->gpus[i]),
-				  elapsed);
+				  depth_of(sample, sample->gpus[i].id), elapsed);
 		print_list_close(print);
 	}
 	if (sample->vgpu_count || print->json) {

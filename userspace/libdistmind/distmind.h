@@ -124,6 +124,8 @@ int distmind_timeline_status(const struct distmind_timeline *timeline, uint64_t 
 int distmind_timeline_wait(struct distmind_timeline *timeline, uint64_t value,
 			   uint32_t timeout_ms);
 int distmind_timeline_signal(struct distmind_timeline *timeline, uint64_t value);
+/* From value on everything fails with error, a negative errno; those before are reached. */
+int distmind_timeline_fail(struct distmind_timeline *timeline, uint64_t value, int error);
 /* Add 1 to an eventfd when value is reached, once. */
 int distmind_timeline_watch(struct distmind_timeline *timeline, uint64_t value, int eventfd);
 /* From this value on poll() finds the descriptor readable. */

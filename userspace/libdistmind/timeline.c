@@ -142,6 +142,13 @@ int distmind_timeline_signal(struct distmind_timeline *timeline, uint64_t value)
 	return distmind_ioctl(timeline->fd, DISTMIND_IOC_TIMELINE_SIGNAL, &signal);
 }
 
+int distmind_timeline_fail(struct distmind_timeline *timeline, uint64_t value, int error)
+{
+	struct distmind_timeline_fail fail = { .value = value, .error = error };
+
+	return distmind_ioctl(timeline->fd, DISTMIND_IOC_TIMELINE_FAIL, &fail);
+}
+
 int distmind_timeline_watch(struct distmind_timeline *timeline, uint64_t value, int eventfd)
 {
 	struct distmind_timeline_watch watch = { .value = value, .eventfd = eventfd };

@@ -1,0 +1,101 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# distmindctl trace: what it tells of training that requests preempt, on a gpu
+# that is paced as in compute.sh, and what it leaves behind.
+. tests/kselftest/common/tap.sh
+
+examples=$DISTMIND_BUILD/examples
+instances=/sys/kernel/tracing/instances
+
+has_instance() {
+	compgen -G "$instances/distmindctl-*" >/dev/null
+}
+
+# Training, and requests that preempt it, until the end.
+keep_busy() {
+	"$examples/train" --seconds 60 --hidden 512 --batch 4 >"$work/train" &
+	until_true grep -q step "$work/train" || return
+	"$examples/serve" --seconds 60 --rate 8 >"$work/serve" &
+}
+
+records_what_the_lanes_do() {
+	distmindctl -j trace --gpu cpu0 --duration 4s --output "$work/trace.json" \
+		--svg "$work/trace.svg" >"$work/summary" || return
+	cat "$work/summary"
+	/usr/bin/python3 - "$work" <<'PYTHON'
+import json, sys
+import xml.etree.ElementTree as xml
+work = sys.argv[1]
+summary = json.load(open(f"{work}/summary"))["traces"][0]
+trace = json.load(open(f"{work}/trace.json"))
+events = trace["traceEvents"]
+
+def of(phase, **keys):
+    return [e for e in events if e["ph"] == phase and all(e.get(k) == v for k, v in keys.items())]
+
+names = {e["args"]["name"] for e in of("M", name="thread_name")}
+jobs, asked = of("X", cat="job"), of("i", name="asked to yield")
+print(names, len(jobs), len(asked), summary)
+assert any(e["args"]["name"].endswith("(cpu0)") for e in of("M", name="process_name"))
+assert "lane 0" in names and any(name.endswith("waits") for name in names)
+assert summary["runs"] == len(jobs) > 10 and summary["preemptions"] == len(asked) > 0
+assert len({e["args"]["vgpu"] for e in jobs}) == 2
+assert any(e["args"]["end"] == "yielded" for e in jobs)
+# A job that has yielded goes on: every arrow ends after it began.
+begins = {e["id"]: e["ts"] for e in of("s")}
+ends = {e["id"]: e["ts"] for e in of("f")}
+assert begins and begins.keys() == ends.keys() and all(begins[i] <= ends[i] for i in begins)
+# One job at a time on the lane.
+lane = sorted((e["ts"], e["ts"] + e["dur"]) for e in jobs if e["tid"] == jobs[0]["tid"])
+assert all(a[1] <= b[0] + 0.001 for a, b in zip(lane, lane[1:]))
+assert trace["otherData"]["lost_events"] == summary["lost_events"] == 0
+assert xml.parse(f"{work}/trace.svg").getroot().tag.endswith("svg")
+PYTHON
+}
+
+leaves_no_instance() {
+	! has_instance
+}
+
+ends_at_a_signal() {
+	local tracer rc=0
+
+	distmindctl trace --svg "$work/signal.svg" >"$work/summary" 2>&1 &
+	tracer=$!
+	until_true has_instance || return
+	kill -TERM $tracer
+	wait $tracer || rc=$?
+	cat "$work/summary"
+	[ $rc -eq 0 ] && ! has_instance && grep -q '</svg>' "$work/signal.svg"
+}
+
+cleans_up_after_one_that_was_killed() {
+	distmindctl trace --svg "$work/killed.svg" >"$work/summary" 2>&1 &
+	until_true has_instance || return
+	stop KILL $!
+	has_instance || return
+	distmindctl trace --duration 10ms --svg "$work/next.svg" && ! has_instance
+}
+
+refuses_what_it_cannot_write() {
+	! distmindctl trace --duration 10ms --output /nowhere/trace.json 2>"$work/error" &&
+		grep -q 'cannot write /nowhere/trace.json' "$work/error" && ! has_instance
+}
+
+plan 5
+if [ ! -d /sys/kernel/tracing/events/distmind ]; then
+	for number in 1 2 3 4 5; do
+		echo "ok $number trace_tool # SKIP the kernel has no tracepoints"
+	done
+	exit
+fi
+printf '[compute]\ngflops = 0.02\n' >"$work/profile"
+distmind-engine-cpu --name cpu0 --memory 64M --profile "$work/profile" >"$work/engine" 2>&1 &
+start_daemon
+keep_busy
+check trace_tool.records_what_the_lanes_do records_what_the_lanes_do
+check trace_tool.leaves_no_instance leaves_no_instance
+check trace_tool.ends_at_a_signal ends_at_a_signal
+check trace_tool.cleans_up_after_one_that_was_killed cleans_up_after_one_that_was_killed
+check trace_tool.refuses_what_it_cannot_write refuses_what_it_cannot_write
+finish

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Record what the lanes do, and write it down for people and their tools. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "noun.h"
+#include "parse.h"
+#include "trace_record.h"
+#include "trace_write.h"
+
+#define DURATION_MIN NSEC_PER_MSEC
+#define DURATION_MAX (3600 * NSEC_PER_SEC)
+
+struct options {
+	struct trace_wish wish;
+	const char *output;
+	const char *svg;
+};
+
+/* The files, which are there before anything is recorded. */
+struct files {
+	FILE *output;
+	FILE *svg;
+};
+
+static int add_name(struct trace_name **names, size_t *count, uint32_t id, const char *name)
+{
+	struct trace_name *grown = reallocarray(*names, *count + 1, sizeof(*grown));
+
+	if (!grown)
+		return -ENOMEM;
+	*names = grown;
+	grown[*count] = (struct trace_name){ .id = id };
+	/* The writers do not quote. */
+	if (!label_check(name))
+		strcpy(grown[*count].name, name);
+	++*count;
+	return 0;
+}
+
+static int name_gpu(const struct distmind_gpu_record *gpu, void *arg)
+{
+	struct trace_names *names = arg;
+
+	return add_name(&names->gpus, &names->gpu_count, gpu->id, gpu->name);
+}
+
+static int name_vgpu(const struct distmind_vgpu_record *vgpu, void *arg)
+{
+	struct trace_names *names = arg;
+
+	return add_name(&names->vgpus, &names->vgpu_count, vgpu->id, vgpu->name);
+}
+
+/* Those who are there now; others have to do with their numbers. */
+static void find_names(struct ctl *ctl, struct trace_names *names)
+{
+	distmind_pool_gpus(ctl->pool, name_gpu, names);
+	distmind_pool_vgpus(ctl->pool, name_vgpu, names);
+}
+
+static int open_file(struct ctl *ctl, const char *path, FILE **file)
+{
+	if (!path)
+		return CTL_OK;
+	*file = fopen(path, "we");
+	if (!*file)
+		return ctl_fail(ctl, "cannot write %s: %s; choose another file", path,
+				strerror(errno));
+	return CTL_OK;
+}
+
+static int close_file(struct ctl *ctl, const char *path, FILE *file)
+{
+	bool failed;
+
+	if (!file)
+		return CTL_OK;
+	failed = ferror(file);
+	if (fclose(file) || failed)
+		return ctl_fail(ctl, "cannot write %s: %s; make room or choose another file", path,
+				strerror(errno ? errno : EIO));
+	return CTL_OK;
+}
+
+static int report(struct ctl *ctl, const struct options *options,
+		  const struct trace_recording *recording, const struct trace_model *model)
+{
+	struct print print;
+	size_t i, asked = 0;
+
+	for (i = 0; i < model->mark_count; i++)
+		asked += model->marks[i].kind == TRACE_ASK;
+	ctl_print_open(ctl, &print);
+	print_list_open(&print, "traces", PRINT_RECORD);
+	print_row_open(&print);
+	if (options->output)
+		print_text(&print, "output", "OUTPUT", options->output);
+	if (options->svg)
+		print_text(&print, "svg", "SVG", options->svg);
+	print_duration(&print, "duration_ns", "DURATION", model->end_ns - model->begin_ns, 1);
+	print_number(&print, "events", "EVENTS", recording->count);
+	print_number(&print, "lost_events", "LOST", recording->lost);
+	print_number(&print, "runs", "RUNS", model->slice_count);
+	print_number(&print, "preemptions", "PREEMPTED", asked);
+	print_row_close(&print);
+	print_list_close(&print);
+	if (recording->full)
+		ctl_hint(ctl, "there were too many events, and the recording ended early; "
+			      "try --gpu or a shorter --duration");
+	else if (recording->lost)
+		ctl_hint(ctl, "events were lost, and what they told is missing; try --gpu");
+	return ctl_print_close(ctl, &print);
+}
+
+static int trace(struct ctl *ctl, const struct options *options, const struct files *files)
+{
+	struct trace_recording recording;
+	struct trace_names names = { 0 };
+	struct trace_model model;
+	int ret;
+
+	ret = trace_record(ctl, &options->wish, &recording);
+	if (ret)
+		return ret;
+	ret = trace_model_build(recording.events, recording.count, recording.begin_ns,
+				recording.end_ns, &model);
+	free(recording.events);
+	if (ret)
+		return ctl_fail(ctl, "cannot draw the trace: %s; try a shorter one",
+				strerror(-ret));
+	find_names(ctl, &names);
+	if (files->output)
+		trace_json_write(&model, &names, recording.lost, files->output);
+	if (files->svg)
+		trace_svg_write(&model, &names, recording.lost, files->svg);
+	ret = report(ctl, options, &recording, &model);
+	trace_model_free(&model);
+	free(names.gpus);
+	free(names.vgpus);
+	return ret;
+}
+
+static int parse(struct ctl *ctl, int argc, char **argv, struct options *options)
+{
+	static const struct option known[] = {
+		{ "duration", required_argument, NULL, CTL_OPTION_DURATION },
+		{ "gpu", required_argument, NULL, CTL_OPTION_GPU },
+		{ "output", required_argument, NULL, CTL_OPTION_OUTPUT },
+		{ "svg", required_argument, NULL, CTL_OPTION_SVG },
+		CTL_OPTIONS,
+	};
+	struct distmind_gpu_record gpu;
+	const char *gpu_word = NULL;
+	int option, ret;
+
+	*options = (struct options){ .wish.gpu = DISTMIND_GPU_NONE };
+	optind = 0;
+	while ((option = ctl_option(ctl, argc, argv, CTL_LETTERS, known)) != -1) {
+		switch (option) {
+		case CTL_STOP:
+			return CTL_STOP;
+		case CTL_OPTION_DURATION:
+			if (duration_parse(optarg, &options->wish.duration_ns) ||
+			    options->wish.duration_ns < DURATION_MIN ||
+			    options->wish.duration_ns > DURATION_MAX)
+				return ctl_usage(ctl,
+						 "--duration %s is not a duration from 1ms to 1h, "
+						 "write it as 500ms or 2s",
+						 optarg);
+			break;
+		case CTL_OPTION_GPU:
+			gpu_word = optarg;
+			break;
+		case CTL_OPTION_OUTPUT:
+			options->output = optarg;
+			break;
+		case CTL_OPTION_SVG:
+			options->svg = optarg;
+			break;
+		}
+	}
+	if (optind < argc)
+		return ctl_usage(ctl, "trace does not know what to do with '%s'", argv[optind]);
+	if (!options->output && !options->svg)
+		return ctl_usage(ctl, "trace needs --output FILE or --svg FILE");
+	if (!gpu_word)
+		return ctl_pool(ctl) ? CTL_OK : CTL_FAILED;
+	ret = gpu_find(ctl, gpu_word, &gpu);
+	if (ret)
+		return ret;
+	options->wish.gpu = gpu.id;
+	return CTL_OK;
+}
+
+int trace_command(struct ctl *ctl, int argc, char **argv)
+{
+	struct files files = { 0 };
+	struct options options;
+	int ret, closed;
+
+	ret = parse(ctl, argc, argv, &options);
+	if (ret)
+		return ret == CTL_STOP ? ctl->status : ret;
+	if (ctl->dry_run)
+		return ctl_would(ctl, "trace", "gpu", -1,
+				 "record what the lanes do, and write %s%s%s",
+				 options.output ? options.output : "",
+				 options.output && options.svg ? " and " : "",
+				 options.svg ? options.svg : "");
+	ret = open_file(ctl, options.output, &files.output);
+	if (!ret)
+		ret = open_file(ctl, options.svg, &files.svg);
+	if (!ret)
+		ret = trace(ctl, &options, &files);
+	closed = close_file(ctl, options.output, files.output);
+	ret = ret ? ret : closed;
+	closed = close_file(ctl, options.svg, files.svg);
+	return ret ? ret : closed;
+}

@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * One pass over the events, with what is open: a slice for each lane, and for
+ * each job since when it waits and who asked it to yield. Jobs that are not over
+ * are in a tree; a job that is cancelled while it waits is never heard of again
+ * and waits until the end of the trace.
+ */
+#include "trace_model.h"
+
+#include <errno.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NONE SIZE_MAX
+
+struct job {
+	uint32_t gpu;
+	uint32_t vgpu;
+	uint64_t id;
+	uint32_t type;
+	uint32_t operation;
+	uint32_t blocks;
+	uint64_t ready_ns; /* 0: does not wait */
+	size_t asked;	   /* mark, until it is on a lane again */
+};
+
+struct lane {
+	struct trace_lane is;
+	size_t open; /* slice */
+};
+
+/* A growing array. */
+struct list {
+	void *items;
+	size_t count, room;
+};
+
+struct builder {
+	uint64_t begin_ns, end_ns;
+	struct list slices, waits, marks, lanes, vgpus;
+	void *jobs;
+	bool out_of_memory;
+};
+
+static void *append(struct builder *builder, struct list *list, const void *item, size_t size)
+{
+	void *grown;
+
+	if (list->count == list->room) {
+		grown = reallocarray(list->items, 2 * list->room + 64, size);
+		if (!grown) {
+			builder->out_of_memory = true;
+			return NULL;
+		}
+		list->items = grown;
+		list->room = 2 * list->room + 64;
+	}
+	grown = (char *)list->items + list->count++ * size;
+	memcpy(grown, item, size);
+	return grown;
+}
+
+static int order(uint64_t a, uint64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+static int compare_jobs(const void *a, const void *b)
+{
+	const struct job *x = a, *y = b;
+
+	return x->gpu != y->gpu ? order(x->gpu, y->gpu) : order(x->id, y->id);
+}
+
+static struct job *find_job(struct builder *builder, const struct trace_event *event)
+{
+	struct job key = { .gpu = event->gpu, .vgpu = event->vgpu, .id = event->job,
+			   .type = TRACE_TYPE_UNKNOWN, .asked = NONE };
+	struct job **found = tfind(&key, &builder->jobs, compare_jobs);
+	struct job *job;
+
+	if (found)
+		return *found;
+	job = malloc(sizeof(*job));
+	if (!job) {
+		builder->out_of_memory = true;
+		return NULL;
+	}
+	*job = key;
+	if (!tsearch(job, &builder->jobs, compare_jobs)) {
+		free(job);
+		builder->out_of_memory = true;
+		return NULL;
+	}
+	return job;
+}
+
+static void drop_job(struct builder *builder, struct job *job)
+{
+	tdelete(job, &builder->jobs, compare_jobs);
+	free(job);
+}
+
+/* There are few. */
+static struct lane *find_lane(struct builder *builder, const struct trace_event *event)
+{
+	struct lane *lanes = builder->lanes.items;
+	struct lane new = { .is = { event->gpu, event->lane }, .open = NONE };
+	size_t i;
+
+	for (i = 0; i < builder->lanes.count; i++) {
+		if (lanes[i].is.gpu == event->gpu && lanes[i].is.lane == event->lane)
+			return &lanes[i];
+	}
+	return append(builder, &builder->lanes, &new, sizeof(new));
+}
+
+/* So long before a time, but not before the trace. */
+static uint64_t before(const struct builder *builder, uint64_t time_ns, uint64_t ns)
+{
+	return time_ns - builder->begin_ns > ns ? time_ns - ns : builder->begin_ns;
+}
+
+static void add_wait(struct builder *builder, const struct job *job, uint64_t begin_ns,
+		     uint64_t end_ns, bool goes_on)
+{
+	struct trace_wait wait = { .gpu = job->gpu, .vgpu = job->vgpu, .job = job->id,
+				   .begin_ns = begin_ns, .end_ns = end_ns, .goes_on = goes_on };
+
+	append(builder, &builder->waits, &wait, sizeof(wait));
+}
+
+static struct trace_slice *open_slice(struct builder *builder, struct lane *lane,
+				      const struct job *job, uint64_t begin_ns)
+{
+	struct trace_slice slice = {
+		.gpu = job->gpu, .lane = lane->is.lane, .vgpu = job->vgpu, .type = job->type,
+		.operation = job->operation, .blocks = job->blocks, .job = job->id,
+		.begin_ns = begin_ns, .end_ns = builder->end_ns, .end = TRACE_GOES_ON,
+	};
+
+	lane->open = builder->slices.count;
+	return append(builder, &builder->slices, &slice, sizeof(slice));
+}
+
+static struct trace_slice *slice_of(struct builder *builder, const struct lane *lane)
+{
+	return lane->open == NONE ? NULL : (struct trace_slice *)builder->slices.items + lane->open;
+}
+
+static void job_starts(struct builder *builder, const struct trace_event *event, struct job *job,
+		       struct lane *lane)
+{
+	struct trace_slice *slice = slice_of(builder, lane);
+
+	if (slice) {
+		slice->end = TRACE_UNKNOWN;
+		slice->end_ns = event->time_ns;
+	}
+	slice = open_slice(builder, lane, job, event->time_ns);
+	if (!slice)
+		return;
+	slice->cookie = event->cookie;
+	slice->wait_ns = event->took_ns;
+	if (event->took_ns)
+		add_wait(builder, job, before(builder, event->time_ns, event->took_ns),
+			 event->time_ns, false);
+	job->ready_ns = 0;
+	if (job->asked != NONE) {
+		struct trace_mark *mark = (struct trace_mark *)builder->marks.items + job->asked;
+
+		mark->resumed_ns = event->time_ns;
+		mark->resumed_lane = event->lane;
+	}
+	job->asked = NONE;
+}
+
+static void job_stops(struct builder *builder, const struct trace_event *event, struct job *job,
+		      struct lane *lane)
+{
+	struct trace_slice *slice = slice_of(builder, lane);
+
+	if (slice && slice->job != event->job) {
+		slice->end = TRACE_UNKNOWN;
+		slice->end_ns = before(builder, event->time_ns, event->took_ns);
+		if (slice->end_ns < slice->begin_ns)
+			slice->end_ns = slice->begin_ns;
+		slice = NULL;
+	}
+	/* It began before the trace, or its start was lost. */
+	if (!slice)
+		slice = open_slice(builder, lane, job,
+				   before(builder, event->time_ns, event->took_ns));
+	if (!slice)
+		return;
+	slice->end_ns = event->time_ns;
+	slice->status = event->status;
+	slice->reached = event->cookie;
+	lane->open = NONE;
+	if (job->asked != NONE) {
+		struct trace_mark *mark = (struct trace_mark *)builder->marks.items + job->asked;
+
+		if (!mark->left_ns)
+			mark->left_ns = event->time_ns;
+	}
+	if (event->status == DISTMIND_DONE_YIELDED) {
+		slice->end = TRACE_YIELDED;
+		return;
+	}
+	slice->end = event->status ? TRACE_FAILED : TRACE_FINISHED;
+	drop_job(builder, job);
+}
+
+static void job_is_preempted(struct builder *builder, const struct trace_event *event,
+			     struct job *job)
+{
+	struct trace_mark mark = { .kind = event->kind, .gpu = event->gpu, .lane = event->lane,
+				   .vgpu = event->vgpu, .job = event->job,
+				   .time_ns = event->time_ns, .status = event->status };
+
+	if (event->kind == TRACE_ASK)
+		job->asked = builder->marks.count;
+	append(builder, &builder->marks, &mark, sizeof(mark));
+}
+
+static void take(struct builder *builder, const struct trace_event *event)
+{
+	struct job *job = find_job(builder, event);
+	struct lane *lane = NULL;
+
+	if (!job)
+		return;
+	if (event->kind != TRACE_READY)
+		lane = find_lane(builder, event);
+	if (event->kind != TRACE_READY && !lane)
+		return;
+	if (event->kind == TRACE_READY || event->kind == TRACE_START) {
+		job->type = event->type;
+		job->operation = event->operation;
+	}
+	switch (event->kind) {
+	case TRACE_READY:
+		job->ready_ns = event->time_ns;
+		job->blocks = event->blocks;
+		break;
+	case TRACE_START:
+		job_starts(builder, event, job, lane);
+		break;
+	case TRACE_STOP:
+		job_stops(builder, event, job, lane);
+		break;
+	default:
+		job_is_preempted(builder, event, job);
+	}
+}
+
+static void wait_goes_on(const void *node, VISIT visit, void *arg)
+{
+	const struct job *job = *(struct job *const *)node;
+	struct builder *builder = arg;
+
+	if ((visit == postorder || visit == leaf) && job->ready_ns)
+		add_wait(builder, job, job->ready_ns, builder->end_ns, true);
+}
+
+/* Of one time: a job is asked, leaves, is ready again, and another one gets the lane. */
+static int compare_events(const void *a, const void *b)
+{
+	static const int turn[TRACE_KINDS] = { [TRACE_STOP] = 1, [TRACE_READY] = 2,
+					       [TRACE_START] = 3 };
+	const struct trace_event *x = a, *y = b;
+
+	if (x->time_ns != y->time_ns)
+		return order(x->time_ns, y->time_ns);
+	return turn[x->kind] - turn[y->kind];
+}
+
+static int compare_slices(const void *a, const void *b)
+{
+	const struct trace_slice *x = a, *y = b;
+
+	if (x->gpu != y->gpu)
+		return order(x->gpu, y->gpu);
+	if (x->lane != y->lane)
+		return order(x->lane, y->lane);
+	return order(x->begin_ns, y->begin_ns);
+}
+
+static int compare_waits(const void *a, const void *b)
+{
+	const struct trace_wait *x = a, *y = b;
+
+	if (x->gpu != y->gpu)
+		return order(x->gpu, y->gpu);
+	if (x->vgpu != y->vgpu)
+		return order(x->vgpu, y->vgpu);
+	return order(x->begin_ns, y->begin_ns);
+}
+
+static int compare_lanes(const void *a, const void *b)
+{
+	const struct lane *x = a, *y = b;
+
+	return x->is.gpu != y->is.gpu ? order(x->is.gpu, y->is.gpu) :
+					order(x->is.lane, y->is.lane);
+}
+
+static int compare_vgpus(const void *a, const void *b)
+{
+	const struct trace_vgpu *x = a, *y = b;
+
+	return x->gpu != y->gpu ? order(x->gpu, y->gpu) : order(x->vgpu, y->vgpu);
+}
+
+static void sort(struct list *list, size_t size, int (*compare)(const void *, const void *))
+{
+	if (list->count)
+		qsort(list->items, list->count, size, compare);
+}
+
+/* There are hundreds at most. */
+static struct trace_vgpu *find_vgpu(struct builder *builder, uint32_t gpu, uint32_t vgpu)
+{
+	struct trace_vgpu *vgpus = builder->vgpus.items;
+	struct trace_vgpu new = { .gpu = gpu, .vgpu = vgpu };
+	size_t i;
+
+	for (i = 0; i < builder->vgpus.count; i++) {
+		if (vgpus[i].gpu == gpu && vgpus[i].vgpu == vgpu)
+			return &vgpus[i];
+	}
+	return append(builder, &builder->vgpus, &new, sizeof(new));
+}
+
+/* The first row that is free again; ends has when each row is, of the vgpu so far. */
+static void place_wait(struct builder *builder, struct trace_vgpu *vgpu, struct trace_wait *wait,
+		       struct list *ends)
+{
+	uint64_t *free_ns = ends->items;
+
+	for (wait->row = 0; wait->row < vgpu->rows; wait->row++) {
+		if (free_ns[wait->row] <= wait->begin_ns)
+			break;
+	}
+	if (wait->row < vgpu->rows)
+		free_ns[wait->row] = wait->end_ns;
+	else if (append(builder, ends, &wait->end_ns, sizeof(wait->end_ns)))
+		vgpu->rows++;
+}
+
+static void count_vgpus(struct builder *builder)
+{
+	struct trace_slice *slices = builder->slices.items;
+	struct trace_wait *waits = builder->waits.items;
+	struct trace_mark *marks = builder->marks.items;
+	struct trace_vgpu *vgpu;
+	struct list ends = { 0 };
+	size_t i;
+
+	for (i = 0; i < builder->slices.count; i++) {
+		vgpu = find_vgpu(builder, slices[i].gpu, slices[i].vgpu);
+		if (!vgpu)
+			return;
+		vgpu->slices++;
+		vgpu->busy_ns += slices[i].end_ns - slices[i].begin_ns;
+	}
+	for (i = 0; i < builder->marks.count; i++) {
+		vgpu = find_vgpu(builder, marks[i].gpu, marks[i].vgpu);
+		if (!vgpu)
+			return;
+		vgpu->asked += marks[i].kind == TRACE_ASK;
+	}
+	for (i = 0; i < builder->waits.count; i++) {
+		vgpu = find_vgpu(builder, waits[i].gpu, waits[i].vgpu);
+		if (!vgpu)
+			break;
+		if (!vgpu->rows)
+			ends.count = 0;
+		vgpu->wait_ns += waits[i].end_ns - waits[i].begin_ns;
+		place_wait(builder, vgpu, &waits[i], &ends);
+	}
+	free(ends.items);
+}
+
+/* The writers know lanes without what is open on them. */
+static void give_lanes(struct builder *builder, struct trace_model *model)
+{
+	struct lane *lanes = builder->lanes.items;
+	struct list given = { 0 };
+	size_t i;
+
+	for (i = 0; i < builder->lanes.count; i++)
+		append(builder, &given, &lanes[i].is, sizeof(lanes[i].is));
+	free(lanes);
+	model->lanes = given.items;
+	model->lane_count = given.count;
+}
+
+int trace_model_build(struct trace_event *events, size_t count, uint64_t begin_ns,
+		      uint64_t end_ns, struct trace_model *model)
+{
+	struct builder builder = { .begin_ns = begin_ns, .end_ns = end_ns };
+	size_t i;
+
+	if (count)
+		qsort(events, count, sizeof(*events), compare_events);
+	for (i = 0; i < count && !builder.out_of_memory; i++) {
+		if (events[i].time_ns >= begin_ns && events[i].time_ns <= end_ns)
+			take(&builder, &events[i]);
+	}
+	twalk_r(builder.jobs, wait_goes_on, &builder);
+	tdestroy(builder.jobs, free);
+	sort(&builder.slices, sizeof(struct trace_slice), compare_slices);
+	sort(&builder.waits, sizeof(struct trace_wait), compare_waits);
+	sort(&builder.lanes, sizeof(struct lane), compare_lanes);
+	count_vgpus(&builder);
+	sort(&builder.vgpus, sizeof(struct trace_vgpu), compare_vgpus);
+	*model = (struct trace_model){
+		.begin_ns = begin_ns, .end_ns = end_ns,
+		.slices = builder.slices.items, .slice_count = builder.slices.count,
+		.waits = builder.waits.items, .wait_count = builder.waits.count,
+		.marks = builder.marks.items, .mark_count = builder.marks.count,
+		.vgpus = builder.vgpus.items, .vgpu_count = builder.vgpus.count,
+	};
+	give_lanes(&builder, model);
+	if (!builder.out_of_memory)
+		return 0;
+	trace_model_free(model);
+	return -ENOMEM;
+}
+
+void trace_model_free(struct trace_model *model)
+{
+	free(model->slices);
+	free(model->waits);
+	free(model->marks);
+	free(model->lanes);
+	free(model->vgpus);
+	*model = (struct trace_model){ 0 };
+}
+
+size_t trace_model_vgpu(const struct trace_model *model, uint32_t gpu, uint32_t vgpu)
+{
+	struct trace_vgpu key = { .gpu = gpu, .vgpu = vgpu };
+	const struct trace_vgpu *found = bsearch(&key, model->vgpus, model->vgpu_count,
+						 sizeof(key), compare_vgpus);
+
+	/* Every vgpu of a slice, wait or mark is there. */
+	return (size_t)(found - model->vgpus);
+}
