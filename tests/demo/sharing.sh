@@ -3,7 +3,8 @@
 # The demo's act of sharing: one gpu, training that takes all of it as best
 # effort, and requests that are to be answered within an objective; first in the
 # order of arrival, then with objectives first. The gpu is paced to a small and
-# known speed: blocks of training take up to 26 ms there, its jobs up to 105.
+# known speed: blocks of training take up to 26 ms there, its jobs up to 105. What
+# the lanes do meanwhile is traced: $DISTMIND_RUN/preemption.svg is a picture of it.
 set -euo pipefail
 
 work=$(mktemp -d)
@@ -19,13 +20,18 @@ until [ -s "$work/engine" ]; do
 done
 
 share() { # POLICY
-	local train
+	local train serve
 
 	distmindctl policy "$1" --gpu $gpu
 	distmindctl -j gpu show $gpu >"$work/before.$1"
 	"$examples/train" --seconds 60 --hidden 512 --batch 4 --json >"$work/train.$1" &
 	train=$!
-	"$examples/serve" --seconds 6 --rate 4 --objective 50 --json >"$work/serve.$1"
+	"$examples/serve" --seconds 6 --rate 4 --objective 50 --json >"$work/serve.$1" &
+	serve=$!
+	distmindctl -j top --once --interval 4s >"$work/top.$1"
+	distmindctl trace --gpu $gpu --duration 1s --svg "$DISTMIND_RUN/preemption.svg" \
+		>"$work/trace"
+	wait $serve
 	kill $train
 	wait $train
 	distmindctl -j gpu show $gpu >"$work/after.$1"
@@ -41,8 +47,17 @@ def read(name, policy):
         value = json.load(file)
     return value["gpus"][0] if "gpus" in value else value
 
-print("        inference                          training                  preemptions")
-print("policy  p50 ms   p99 ms   above 50 ms      steps/s   loss            number")
+# Of each second: what requests used, and how much of the rest training got.
+def rest(policy):
+    with open(f"{sys.argv[1]}/top.{policy}") as file:
+        vgpus = {vgpu["class"]: vgpu["utilisation"] for vgpu in json.load(file)["vgpus"]}
+    return 100 * vgpus["best-effort"] / (100 - vgpus["latency"])
+
+def ms(ns):
+    return f"{ns / 1e6:7.1f}" if ns else "      -"
+
+print("        inference                          training                              preemptions")
+print("policy  p50 ms   p99 ms   above 50 ms      steps/s   loss           of the rest   number   p50 ms   p99 ms")
 p99 = {}
 for policy in "fifo", "slo":
     serve, train = read("serve", policy), read("train", policy)
@@ -51,7 +66,8 @@ for policy in "fifo", "slo":
     print(f"{policy:6} {serve['p50_ms']:7.1f}  {serve['p99_ms']:7.1f}"
           f"   {serve['misses']:4} of {serve['requests']:<6}"
           f"   {train['steps_per_second']:7.2f}   {train['first_loss']:.2f} -> {train['last_loss']:.2f}"
-          f"  {count[1] - count[0]:7}")
+          f"  {rest(policy):9.0f} %  {count[1] - count[0]:7}"
+          f"  {ms(read('after', policy)['preempt_p50_ns'])}  {ms(read('after', policy)['preempt_p99_ns'])}")
 if p99["slo"] >= p99["fifo"]:
     sys.exit("demo: the objective made no difference")
 PYTHON

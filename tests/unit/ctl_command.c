@@ -610,7 +610,7 @@ static void help_and_completion_know_every_command(void **state)
 	assert_non_null(strstr(help.out, "\n  policy "));
 	assert_non_null(strstr(help.out, "\n  top "));
 	assert_non_null(strstr(help.out, "\n  trace "));
-	assert_non_null(strstr(completion.out, "list show drain undrain remove hang"));
+	assert_non_null(strstr(completion.out, "list show drain undrain remove grace hang"));
 	assert_non_null(strstr(completion.out, "complete -F _distmindctl distmindctl\n"));
 	outcome_free(&help);
 	outcome_free(&completion);
