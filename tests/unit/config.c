@@ -73,7 +73,7 @@ static void every_key_is_read(void **state)
 				   "level = debug",
 				   &config),
 			 0);
-	assert_ptr_equal(config.policy, &placement_best_fit);
+	assert_ptr_equal(config.policy, placement_policy_by_name("best-fit"));
 	assert_int_equal(config.share_overcommit, 150);
 	assert_int_equal(config.memory_overcommit, 200);
 	assert_int_equal(config.lost_gpu_keep_us, 90000000);
@@ -127,8 +127,8 @@ static void errors_name_the_line_and_the_fix(void **state)
 	expect_error("[placement]\nmemory-overcommit = -5%\n", 2, "is not a percentage");
 	expect_error("[placement]\nmemory-overcommit = 10001%\n", 2, "is not a percentage");
 	expect_error("[placement]\nmemory-overcommit =\n", 2, "is not a percentage");
-	expect_error("[placement]\npolicy = random\n", 2,
-		     "there is no policy \"random\": write best-fit");
+	expect_error("[placement]\npolicy = worst\n", 2,
+		     "there is no policy \"worst\": write distmind, or best-fit");
 	expect_error("[pool]\nlost-gpu-keep = 10\n", 2, "is not a time: write a number and ms");
 	expect_error("[pool]\nlost-gpu-keep = soon\n", 2, "is not a time");
 	expect_error("[pool]\nlost-gpu-keep = 99999999999999999999d\n", 2, "is not a time");

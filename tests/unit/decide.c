@@ -567,6 +567,39 @@ static void random_histories_keep_the_promise(void **state)
 	assert_in_range(kernel.sets, 100, 20000);
 }
 
+static void a_kind_that_was_never_there_is_named(void **state)
+{
+	(void)state;
+	fake_gpu(4 * G, "A100", 0);
+	fake_request(1 * G, 100, 1);
+	strcpy(kernel.requests[0].kind, "H100");
+	strcpy(kernel.events[kernel.event_count - 1].request.kind, "H100");
+	assert_int_equal(turn(), 0);
+	assert_int_equal(kernel.refusals, 1);
+	assert_string_equal(kernel.refused_reason, "no gpu of kind H100; the pool has: A100");
+}
+
+static void more_kinds_than_can_be_told_apart_do_no_harm(void **state)
+{
+	char kind[16];
+
+	(void)state;
+	for (int i = 0; i < PLACEMENT_KINDS_MAX + 2; i++) {
+		snprintf(kind, sizeof(kind), "kind%d", i);
+		fake_gpu(4 * G, kind, 0);
+		fake_request(4 * G, 1000, 1);
+		assert_int_equal(turn(), 0);
+	}
+	assert_int_equal(kernel.grants, PLACEMENT_KINDS_MAX);
+	assert_int_equal(kernel.refusals, 2);
+	check_view();
+	/* A kind that is gone makes room. */
+	fake_gpu_remove(5);
+	fake_request(4 * G, 1000, 1);
+	assert_int_equal(turn(), 0);
+	assert_int_equal(kernel.grants, PLACEMENT_KINDS_MAX + 1);
+}
+
 #define decide_test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -597,6 +630,8 @@ int main(void)
 		decide_test(many_vgpus_without_room_do_not_keep_requests_waiting),
 		decide_test(a_long_queue_takes_several_turns),
 		decide_test(lost_gpus_are_removed_when_their_time_is_over),
+		decide_test(a_kind_that_was_never_there_is_named),
+		decide_test(more_kinds_than_can_be_told_apart_do_no_harm),
 		decide_test(random_histories_keep_the_promise),
 	};
 

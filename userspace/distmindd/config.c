@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "../common/ini_file.h"
+#include "../common/size.h"
 #include "log.h"
 
 #include <errno.h>
@@ -14,21 +15,31 @@
 void config_default(struct config *config)
 {
 	*config = (struct config){
-		.policy = &placement_best_fit,
+		.policy = &placement_policies[0],
 		.share_overcommit = 100,
 		.memory_overcommit = 100,
 		.lost_gpu_keep_us = 600000000,
 		.log_level = LOG_INFO,
+		.models = {
+			.donor_memory = 64ULL << 20,
+			.rdma_port = 7471,
+			.catalog = "/var/lib/distmind/catalog",
+			.pool = "default",
+			.socket = "/run/distmind/distmindd.sock",
+		},
 	};
 }
 
 static int read_policy(struct ini_file *file, const struct ini_key *key, const char *value)
 {
-	const struct placement_policy *policy = placement_policy_find(value);
+	const struct placement_policy *policy = placement_policy_by_name(value);
 	struct config *config = file->settings;
 
-	if (!policy)
-		return ini_file_complain(file, "%s: there is no policy \"%s\": write best-fit",
+	/* Some are for the comparison on a trace that is known beforehand. */
+	if (!policy || policy->knows_demand || policy->fractions)
+		return ini_file_complain(file,
+					 "%s: there is no policy \"%s\": write distmind, or "
+					 "best-fit, first-fit or packing",
 					 key->name, value);
 	config->policy = policy;
 	return 0;
@@ -102,6 +113,84 @@ static int read_level(struct ini_file *file, const struct ini_key *key, const ch
 	return 0;
 }
 
+/* min: room in the settings; max: 1 if it is a name, which keys of the catalog contain. */
+static int read_text(struct ini_file *file, const struct ini_key *key, const char *value)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789._-";
+
+	if (!*value || strlen(value) >= (size_t)key->min)
+		return ini_file_complain(file, "%s: write 1 to %d characters", key->name,
+					 (int)key->min - 1);
+	if (key->max && value[strspn(value, letters)])
+		return ini_file_complain(file,
+					 "%s: \"%s\" is not a name: write letters, digits, dot, "
+					 "underscore and dash",
+					 key->name, value);
+	strcpy((char *)file->settings + key->field, value);
+	return 0;
+}
+
+static int read_path(struct ini_file *file, const struct ini_key *key, const char *value)
+{
+	if (*value != '/')
+		return ini_file_complain(file, "%s: \"%s\" is not a path from the root: begin it with /",
+					 key->name, value);
+	return read_text(file, key, value);
+}
+
+static int read_memory(struct ini_file *file, const struct ini_key *key, const char *value)
+{
+	uint64_t bytes;
+
+	if (size_parse(value, &bytes) || (bytes && bytes < 1U << 20) || bytes >> 50)
+		return ini_file_complain(file,
+					 "%s: \"%s\" is not an amount of memory: write a number and "
+					 "M, G or T, such as 8G, or 0",
+					 key->name, value);
+	((struct config *)file->settings)->models.donor_memory = bytes;
+	return 0;
+}
+
+static int read_port(struct ini_file *file, const struct ini_key *key, const char *value)
+{
+	unsigned long number;
+	char *end;
+
+	number = strtoul(value, &end, 10);
+	if (end == value || *end || *value == '-' || !number || number > UINT16_MAX)
+		return ini_file_complain(file, "%s: \"%s\" is not a port: write 1 to 65535",
+					 key->name, value);
+	((struct config *)file->settings)->models.rdma_port = (uint32_t)number;
+	return 0;
+}
+
+static int read_catalog(struct ini_file *file, const struct ini_key *key, const char *value)
+{
+	struct config *config = file->settings;
+
+	config->models.etcd = !strcmp(value, "etcd");
+	if (!config->models.etcd && strcmp(value, "embedded"))
+		return ini_file_complain(file, "%s: \"%s\" is no kind of catalog: write embedded, or etcd",
+					 key->name, value);
+	return 0;
+}
+
+static void check(struct ini_file *file)
+{
+	const struct config *config = file->settings;
+
+	if (config->models.etcd && !config->models.endpoints[0])
+		ini_file_complain(file, "endpoints: kind = etcd needs them: write http://host:2379 "
+					"in [catalog]");
+}
+
+#define TEXT(section_, name_, read_, field_, is_name_)                                      \
+	{                                                                                   \
+		section_, name_, read_, offsetof(struct config, models.field_),             \
+			sizeof(((struct config *)NULL)->models.field_), is_name_            \
+	}
+
 static const struct ini_key keys[] = {
 	{ "placement", "policy", read_policy, 0, 0, 0 },
 	{ "placement", "share-overcommit", read_percent, offsetof(struct config, share_overcommit),
@@ -110,6 +199,17 @@ static const struct ini_key keys[] = {
 	  offsetof(struct config, memory_overcommit), 0, 0 },
 	{ "pool", "lost-gpu-keep", read_keep, 0, 0, 0 },
 	{ "log", "level", read_level, 0, 0, 0 },
+	TEXT("host", "name", read_text, host, 1),
+	TEXT("host", "address", read_text, address, 0),
+	{ "donor", "memory", read_memory, 0, 0, 0 },
+	TEXT("donor", "spool", read_path, spool, 0),
+	TEXT("donor", "rdma-device", read_text, rdma_device, 1),
+	{ "donor", "rdma-port", read_port, 0, 0, 0 },
+	{ "catalog", "kind", read_catalog, 0, 0, 0 },
+	TEXT("catalog", "path", read_path, catalog, 0),
+	TEXT("catalog", "endpoints", read_text, endpoints, 0),
+	TEXT("catalog", "pool", read_text, pool, 1),
+	TEXT("models", "socket", read_path, socket, 0),
 };
 
 int config_read(const char *path, struct config *config, char *error)
@@ -118,7 +218,7 @@ int config_read(const char *path, struct config *config, char *error)
 	int err;
 
 	config_default(&read);
-	err = ini_file_read(path, keys, sizeof(keys) / sizeof(keys[0]), &read, NULL, error);
+	err = ini_file_read(path, keys, sizeof(keys) / sizeof(keys[0]), &read, check, error);
 	if (!err)
 		*config = read;
 	return err;

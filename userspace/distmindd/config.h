@@ -3,13 +3,29 @@
 #define DISTMINDD_CONFIG_H
 
 #include "../common/ini_file.h"
-#include "../placement/placement.h"
+#include "../placement/decision.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define CONFIG_FILE SYSCONFDIR "/distmind/distmindd.conf"
 #define CONFIG_FOREVER UINT64_MAX
 #define CONFIG_ERROR_LEN INI_FILE_ERROR_LEN
+
+/* The memory pool; what is empty is found out. In force from the next start on. */
+struct config_models {
+	char host[64];
+	char address[64]; /* of this host for others */
+	uint64_t donor_memory;
+	char spool[256];       /* empty: none */
+	char rdma_device[64];
+	uint32_t rdma_port;
+	bool etcd;	       /* else the catalog is a file */
+	char catalog[256];     /* the file */
+	char endpoints[512];   /* of etcd */
+	char pool[64];
+	char socket[108];
+};
 
 struct config {
 	const struct placement_policy *policy;
@@ -17,6 +33,7 @@ struct config {
 	uint32_t memory_overcommit; /* percent */
 	uint64_t lost_gpu_keep_us;  /* or CONFIG_FOREVER */
 	int log_level;		    /* syslog's */
+	struct config_models models;
 };
 
 void config_default(struct config *config);

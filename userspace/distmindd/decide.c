@@ -5,8 +5,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Changes in one turn of the event loop: signals and the watchdog wait so long. */
 #define TURN_CHANGES 256
@@ -19,78 +17,22 @@
 struct turn {
 	struct pool *pool;
 	const struct config *config;
-	/* The pool as placement sees it, until something changes; gpus is owned. */
-	struct placement_pool view;
-	struct placement_gpu *gpus;
 	unsigned int changes;
 };
 
-static void forget_view(struct turn *turn)
-{
-	free(turn->gpus);
-	turn->gpus = NULL;
-}
-
-/* Take in what came of a change; what was seen before is no longer true. */
+/* Take in what came of a change. */
 static int update(struct turn *turn)
 {
 	turn->changes++;
-	forget_view(turn);
+	view_forget(&turn->pool->view);
 	return pool_update(turn->pool);
 }
 
-static int make_view(struct turn *turn)
+static int place(struct turn *turn, const struct placement_request *request, const char *kind,
+		 bool observe, struct placement_answer *answer)
 {
-	const struct pool *pool = turn->pool;
-	struct placement_gpu *gpus;
-	struct pool_vgpu *vgpu;
-	struct pool_gpu *gpu;
-	size_t count = 0;
-
-	gpus = calloc(pool->gpus.count ? pool->gpus.count : 1, sizeof(*gpus));
-	if (!gpus)
-		return -ENOMEM;
-	table_each(&pool->gpus, gpu) {
-		gpus[count].id = gpu->record.id;
-		gpus[count].state = gpu->record.state;
-		gpus[count].box = gpu->record.box;
-		gpus[count].memory = gpu->record.memory;
-		memcpy(gpus[count].kind, gpu->record.kind, sizeof(gpus[count].kind));
-		count++;
-	}
-	/* The rows of both are in the same order. */
-	table_each(&pool->vgpus, vgpu) {
-		gpu = table_find(&pool->gpus, vgpu->record.gpu);
-		if (!gpu)
-			continue;
-		count = (size_t)(gpu - (struct pool_gpu *)pool->gpus.rows);
-		gpus[count].share_promised += vgpu->record.share;
-		if (__builtin_add_overflow(gpus[count].memory_promised, vgpu->record.memory,
-					   &gpus[count].memory_promised))
-			gpus[count].memory_promised = UINT64_MAX;
-	}
-	turn->gpus = gpus;
-	turn->view = (struct placement_pool){
-		.gpus = gpus,
-		.count = pool->gpus.count,
-		.share_percent = turn->config->share_overcommit,
-		.memory_percent = turn->config->memory_overcommit,
-	};
-	return 0;
-}
-
-static int place(struct turn *turn, const struct placement_request *request,
-		 struct placement_answer *answer)
-{
-	int err = turn->gpus ? 0 : make_view(turn);
-
-	answer->reason[0] = '\0';
-	if (!err)
-		err = turn->config->policy->pick(&turn->view, request, answer);
-	if (err && !answer->reason[0])
-		snprintf(answer->reason, sizeof(answer->reason), "the daemon cannot decide: %s",
-			 strerror(-err));
-	return err;
+	return view_place(&turn->pool->view, turn->pool, turn->config, request, kind, observe,
+			  answer);
 }
 
 /*
@@ -111,14 +53,14 @@ static void describe_request(const struct distmind_request_record *record,
 			     struct placement_request *request)
 {
 	*request = (struct placement_request){
-		.memory = record->memory,
-		.objective_ns = record->objective_ns,
-		.share = record->share,
-		.class = record->sched_class,
-		.count = record->count,
-		.same_box = record->flags & DISTMIND_REQUEST_FLAGS_SAME_BOX,
+		.need = {
+			.gpu_memory = record->memory,
+			.objective_ns = record->objective_ns,
+			.share = record->share,
+			.count = record->count,
+			.same_box = record->flags & DISTMIND_REQUEST_FLAGS_SAME_BOX,
+		},
 	};
-	memcpy(request->kind, record->kind, sizeof(request->kind));
 }
 
 static void log_grant(const struct distmind_request_record *record,
@@ -177,7 +119,7 @@ static int answer(struct turn *turn, const struct distmind_request_record *recor
 
 	describe_request(record, &request);
 	for (int tries = 0; tries < DECISION_TRIES; tries++) {
-		err = place(turn, &request, &placed);
+		err = place(turn, &request, record->kind, !tries, &placed);
 		if (err) {
 			refuse(pool, record, -err, placed.reason);
 			mark_answered(pool, record->id);
@@ -223,17 +165,17 @@ static int bind(struct turn *turn, struct pool_vgpu *vgpu)
 {
 	struct distmind_vgpu_record record = vgpu->record;
 	struct placement_request request = {
-		.memory = record.memory,
-		.objective_ns = record.objective_ns,
-		.share = record.share,
-		.class = record.sched_class,
-		.count = 1,
+		.need = {
+			.gpu_memory = record.memory,
+			.objective_ns = record.objective_ns,
+			.share = record.share,
+			.count = 1,
+		},
 	};
 	struct placement_answer placed;
 	int err;
 
-	memcpy(request.kind, vgpu->kind, sizeof(request.kind));
-	err = place(turn, &request, &placed);
+	err = place(turn, &request, vgpu->kind, false, &placed);
 	if (err) {
 		if (!vgpu->waits)
 			log_warning("vgpu-waits", LOG_U("vgpu", record.id),
@@ -287,13 +229,12 @@ static int take_turn(struct turn *turn)
 int decide(struct pool *pool, const struct config *config)
 {
 	struct turn turn = { .pool = pool, .config = config };
-	int ret;
 
 	if (pool->stale)
 		return -EAGAIN;
-	ret = take_turn(&turn);
-	forget_view(&turn);
-	return ret;
+	/* What has come since, and the configuration may be another. */
+	view_forget(&pool->view);
+	return take_turn(&turn);
 }
 
 /*

@@ -35,6 +35,7 @@ void pool_free(struct pool *pool)
 	table_free(&pool->gpus);
 	table_free(&pool->vgpus);
 	table_free(&pool->requests);
+	view_free(&pool->view);
 }
 
 bool pool_vgpu_bound(const struct pool *pool, const struct pool_vgpu *vgpu)
@@ -159,6 +160,9 @@ static void take_event(const struct distmind_event *event, void *arg)
 		break;
 	case DISTMIND_EVENT_REQUEST_DEL:
 		table_remove(&pool->requests, event->request.id);
+		break;
+	case DISTMIND_EVENT_PREEMPT:
+		/* Nobody is bound elsewhere for it. */
 		break;
 	case DISTMIND_EVENT_OVERRUN:
 		pool->stale = true;

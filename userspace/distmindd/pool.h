@@ -13,6 +13,7 @@
 #define DISTMINDD_POOL_H
 
 #include "table.h"
+#include "view.h"
 
 #include <distmind.h>
 #include <stdbool.h>
@@ -48,6 +49,7 @@ struct pool {
 	struct table gpus;
 	struct table vgpus;
 	struct table requests;
+	struct view view;	   /* for placement; made by decide() */
 	bool stale;		   /* events were lost */
 	uint64_t (*clock_us)(void); /* monotonic */
 };

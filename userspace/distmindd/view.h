@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The pool as placement sees it, and the brain that decides on it. The view is made
+ * anew after every change, from what the kernel reports; what has been asked for so far
+ * is remembered across views, and with it the numbers of the kinds.
+ */
+#ifndef DISTMINDD_VIEW_H
+#define DISTMINDD_VIEW_H
+
+#include "config.h"
+
+#include "../placement/decision.h"
+
+struct pool;
+
+struct view {
+	struct placement_pool *pool; /* owned; NULL: none was made yet */
+	struct placement placement;
+	bool fresh;
+};
+
+void view_free(struct view *view);
+
+/* Something changed: what was seen before is no longer true. */
+void view_forget(struct view *view);
+
+/*
+ * Where to put what is asked for: the answer's gpus are the kernel's ids. As
+ * placement_decide(), with a reason for every error. With observe it is counted.
+ */
+int view_place(struct view *view, const struct pool *pool, const struct config *config,
+	       const struct placement_request *request, const char *kind, bool observe,
+	       struct placement_answer *answer);
+
+#endif

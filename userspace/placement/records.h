@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A pool from what the kernel reports, for whoever has listed it: gpus first, each with
+ * its box, then the vgpus that are bound to them. Ids of gpus and boxes are the kernel's.
+ */
+#ifndef DISTMIND_PLACEMENT_RECORDS_H
+#define DISTMIND_PLACEMENT_RECORDS_H
+
+#include "pool.h"
+
+#include <distmind.h>
+
+/* How much of each gpu may be promised, in percent. */
+struct placement_overcommit {
+	uint32_t share, memory;
+};
+
+/*
+ * Returns the gpu's number or -ENOMEM. A gpu of one kind more than the pool has room for
+ * is taken as failed, for it cannot be told from others.
+ */
+int placement_records_add_gpu(struct placement_pool *pool, const struct distmind_gpu_record *record,
+			      const struct placement_overcommit *overcommit);
+
+/* A vgpu that is bound to the gpu of that number. Returns the grant's number or -ENOMEM. */
+int placement_records_add_vgpu(struct placement_pool *pool,
+			       const struct distmind_vgpu_record *record, uint32_t gpu);
+
+/* What such a vgpu needs. */
+struct placement_need placement_records_need(const struct distmind_vgpu_record *record);
+
+#endif
