@@ -104,10 +104,15 @@ static int engine_exchange(struct file *file, void *arg, void __user *user)
 	return gpu ? distmind_sched_exchange(&gpu->sched, arg) : -ENODEV;
 }
 
+/* Before engines had capabilities. */
+#define FIRST_REGISTER _IOC(_IOC_READ | _IOC_WRITE, DISTMIND_IOC_MAGIC, \
+			    _IOC_NR(DISTMIND_IOC_ENGINE_REGISTER), \
+			    offsetof(struct distmind_engine_register, capabilities))
+
 static const struct distmind_ioctl ioctls[] = {
 	DISTMIND_IOCTL(DISTMIND_IOC_QUERY, distmind_query, distmind_ioctl_query),
 	DISTMIND_IOCTL(DISTMIND_IOC_ENGINE_EXCHANGE, distmind_engine_exchange, engine_exchange),
-	DISTMIND_IOCTL(DISTMIND_IOC_ENGINE_REGISTER, distmind_engine_register, engine_register),
+	DISTMIND_IOCTL(FIRST_REGISTER, distmind_engine_register, engine_register),
 };
 
 static long engine_ioctl(struct file *file, unsigned int cmd, unsigned long arg)

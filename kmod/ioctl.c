@@ -32,6 +32,10 @@ union argument {
 	struct distmind_queue_create queue_create;
 	struct distmind_queue_destroy queue_destroy;
 	struct distmind_submit submit;
+	struct distmind_buffer_import buffer_import;
+	struct distmind_queue_watch queue_watch;
+	struct distmind_grant_end grant_end;
+	struct distmind_timeline_fail timeline_fail;
 };
 
 long distmind_ioctl_dispatch(struct file *file, unsigned int cmd, unsigned long arg,

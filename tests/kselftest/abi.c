@@ -50,7 +50,7 @@ TEST_F(abi, structures_have_no_holes_and_no_pointers)
 {
 	EXPECT_EQ(24, sizeof(struct distmind_query));
 	EXPECT_EQ(272, sizeof(struct distmind_acquire));
-	EXPECT_EQ(96, sizeof(struct distmind_engine_register));
+	EXPECT_EQ(104, sizeof(struct distmind_engine_register));
 	EXPECT_EQ(80, sizeof(struct distmind_vgpu_info));
 	EXPECT_EQ(32, sizeof(struct distmind_buffer_create));
 	EXPECT_EQ(8, sizeof(struct distmind_buffer_destroy));
@@ -66,6 +66,11 @@ TEST_F(abi, structures_have_no_holes_and_no_pointers)
 	EXPECT_EQ(16, sizeof(struct distmind_timeline_watch));
 	EXPECT_EQ(16, sizeof(struct distmind_queue_create));
 	EXPECT_EQ(8, sizeof(struct distmind_queue_destroy));
+	EXPECT_EQ(32, sizeof(struct distmind_buffer_import));
+	EXPECT_EQ(16, sizeof(struct distmind_queue_watch));
+	EXPECT_EQ(32, sizeof(struct distmind_queue_page));
+	EXPECT_EQ(16, sizeof(struct distmind_grant_end));
+	EXPECT_EQ(16, sizeof(struct distmind_timeline_fail));
 	EXPECT_EQ(48, sizeof(struct distmind_submit));
 	EXPECT_EQ(48, sizeof(struct distmind_job_desc));
 	EXPECT_EQ(24, sizeof(struct distmind_arg));
@@ -99,6 +104,22 @@ TEST_F(abi, a_newer_callers_longer_structure_works_if_its_tail_is_zero)
 	EXPECT_NE(0, longer.v1.handle);
 	longer.tail = 1;
 	EXPECT_EQ(-E2BIG, call(self->vgpu, cmd, &longer));
+}
+
+TEST_F(abi, an_engine_of_the_first_version_still_registers)
+{
+	struct distmind_engine_register reg = {
+		.heap_size = MiB, .numa_node = DISTMIND_NUMA_ANY, .name = "old", .kind = "test",
+		.capabilities = 0x55, /* behind the end of the first version: not looked at */
+	};
+	unsigned long cmd = _IOC(_IOC_READ | _IOC_WRITE, DISTMIND_IOC_MAGIC, 0x20, 96);
+	int fd = open_node("engine");
+
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(0, call(fd, cmd, &reg));
+	EXPECT_EQ(0x55, reg.capabilities);
+	close(fd);
+	EXPECT_EQ(0, distmind_pool_gpu_remove(self->pool, reg.gpu));
 }
 
 TEST_F(abi, a_shorter_structure_than_the_first_version_is_refused)
