@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "unit.h"
+
+#include "../../userspace/memory/arena.h"
+#include "../../userspace/memory/space.h"
+
+#include <errno.h>
+#include <openssl/evp.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MiB (1ULL << 20)
+
+static void digest_of(const void *data, size_t len, uint8_t *digest)
+{
+	assert_true(EVP_Digest(data, len, digest, NULL, EVP_sha256(), NULL));
+}
+
+/* A sealed chunk of one byte, repeated. */
+static int add(struct memory_arena *arena, uint8_t byte, uint64_t len, uint8_t *digest)
+{
+	struct memory_chunk *chunk;
+	int err = memory_arena_allocate(arena, len, &chunk);
+
+	if (err)
+		return err;
+	memset(chunk->data, byte, len);
+	digest_of(chunk->data, len, digest);
+	err = memory_arena_seal(arena, chunk, digest);
+	if (err)
+		memory_arena_abandon(arena, chunk);
+	return err;
+}
+
+static bool all_zero(struct memory_arena *arena)
+{
+	const uint8_t *base = memory_arena_base(arena);
+
+	return !base[0] && !memcmp(base, base + 1, memory_arena_size(arena) - 1);
+}
+
+static int create(void **state)
+{
+	return memory_arena_create((struct memory_arena **)state, 4 * MiB);
+}
+
+static int destroy(void **state)
+{
+	memory_arena_destroy(*state);
+	return 0;
+}
+
+static void a_sealed_chunk_is_found_by_its_digest(void **state)
+{
+	struct memory_arena *arena = *state;
+	uint8_t digest[MEMORY_DIGEST_LEN];
+	struct memory_chunk *chunk;
+
+	assert_int_equal(add(arena, 0x11, 5000, digest), 0);
+	assert_int_equal(memory_arena_pin(arena, digest, &chunk), 0);
+	assert_int_equal(chunk->length, 5000);
+	assert_int_equal(chunk->data[4999], 0x11);
+	memory_arena_unpin(arena, chunk);
+	digest[0] ^= 1;
+	assert_int_equal(memory_arena_pin(arena, digest, &chunk), -ENOENT);
+}
+
+static void a_chunk_is_invisible_until_it_is_sealed(void **state)
+{
+	struct memory_arena *arena = *state;
+	uint8_t digest[MEMORY_DIGEST_LEN];
+	struct memory_chunk *chunk, *found;
+
+	assert_int_equal(memory_arena_allocate(arena, 100, &chunk), 0);
+	memset(chunk->data, 0x22, 100);
+	digest_of(chunk->data, 100, digest);
+	assert_int_equal(memory_arena_pin(arena, digest, &found), -ENOENT);
+	assert_int_equal(memory_arena_seal(arena, chunk, digest), 0);
+	assert_int_equal(memory_arena_pin(arena, digest, &found), 0);
+	memory_arena_unpin(arena, found);
+}
+
+static void other_bytes_than_promised_are_not_sealed(void **state)
+{
+	struct memory_arena *arena = *state;
+	uint8_t digest[MEMORY_DIGEST_LEN];
+	struct memory_arena_stats stats;
+	struct memory_chunk *chunk;
+
+	assert_int_equal(memory_arena_allocate(arena, 100, &chunk), 0);
+	memset(chunk->data, 0x33, 100);
+	digest_of(chunk->data, 100, digest);
+	chunk->data[50] ^= 1;
+	assert_int_equal(memory_arena_seal(arena, chunk, digest), -EBADMSG);
+	memory_arena_abandon(arena, chunk);
+	assert_true(all_zero(arena));
+	memory_arena_stats(arena, &stats);
+	assert_int_equal(stats.refused, 1);
+	assert_int_equal(stats.used, 0);
+	assert_int_equal(stats.chunks, 0);
+}
+
+static void the_same_chunk_is_held_once(void **state)
+{
+	struct memory_arena *arena = *state;
+	uint8_t digest[MEMORY_DIGEST_LEN];
+	struct memory_arena_stats stats;
+
+	assert_int_equal(add(arena, 0x44, MiB, digest), 0);
+	assert_int_equal(add(arena, 0x44, MiB, digest), -EEXIST);
+	memory_arena_stats(arena, &stats);
+	assert_int_equal(stats.chunks, 1);
+	assert_int_equal(stats.bytes, MiB);
+	assert_int_equal(stats.used, MiB);
+}
+
+static void a_pinned_chunk_keeps_its_bytes_until_the_last_pin_goes(void **state)
+{
+	struct memory_arena *arena = *state;
+	uint8_t digest[MEMORY_DIGEST_LEN], other[MEMORY_DIGEST_LEN];
+	struct memory_chunk *first, *second, *none;
+	struct memory_arena_stats stats;
+
+	assert_int_equal(add(arena, 0x55, 4 * MiB, digest), 0);
+	assert_int_equal(memory_arena_pin(arena, digest, &first), 0);
+	assert_int_equal(memory_arena_pin(arena, digest, &second), 0);
+	assert_int_equal(memory_arena_free(arena, digest), 0);
+	assert_int_equal(memory_arena_free(arena, digest), -ENOENT);
+	assert_int_equal(memory_arena_pin(arena, digest, &none), -ENOENT);
+	assert_int_equal(add(arena, 0x66, 4096, other), -ENOSPC);
+	memory_arena_unpin(arena, first);
+	memory_arena_stats(arena, &stats);
+	assert_int_equal(stats.doomed, 1);
+	assert_int_equal(stats.pins, 1);
+	assert_int_equal(second->data[4 * MiB - 1], 0x55);
+	memory_arena_unpin(arena, second);
+	assert_true(all_zero(arena));
+	assert_int_equal(add(arena, 0x66, 4096, other), 0);
+}
+
+static void a_doomed_chunk_can_come_anew(void **state)
+{
+	struct memory_arena *arena = *state;
+	uint8_t digest[MEMORY_DIGEST_LEN];
+	struct memory_chunk *old, *new;
+
+	assert_int_equal(add(arena, 0x77, MiB, digest), 0);
+	assert_int_equal(memory_arena_pin(arena, digest, &old), 0);
+	assert_int_equal(memory_arena_free(arena, digest), 0);
+	assert_int_equal(add(arena, 0x77, MiB, digest), 0);
+	assert_int_equal(memory_arena_pin(arena, digest, &new), 0);
+	assert_ptr_not_equal(old, new);
+	memory_arena_unpin(arena, old);
+	assert_int_equal(new->data[MiB - 1], 0x77);
+	memory_arena_unpin(arena, new);
+}
+
+static void freed_memory_is_cleared_at_once(void **state)
+{
+	struct memory_arena *arena = *state;
+	uint8_t digests[16][MEMORY_DIGEST_LEN];
+
+	for (int i = 0; i < 16; i++)
+		assert_int_equal(add(arena, i + 1, 100000 + i * 4096, digests[i]), 0);
+	assert_false(all_zero(arena));
+	for (int i = 0; i < 16; i++)
+		assert_int_equal(memory_arena_free(arena, digests[i]), 0);
+	assert_true(all_zero(arena));
+}
+
+static void impossible_lengths_are_refused(void **state)
+{
+	struct memory_arena *arena = *state, *none;
+	struct memory_chunk *chunk;
+
+	assert_int_equal(memory_arena_allocate(arena, 0, &chunk), -EINVAL);
+	assert_int_equal(memory_arena_allocate(arena, 4 * MiB + 1, &chunk), -ENOSPC);
+	assert_int_equal(memory_arena_allocate(arena, UINT64_MAX, &chunk), -ENOSPC);
+	assert_int_equal(memory_arena_create(&none, 0), -EINVAL);
+	assert_int_equal(memory_arena_create(&none, 4095), -EINVAL);
+	assert_int_equal(memory_arena_create(&none, UINT64_MAX), -EINVAL);
+}
+
+static void count_one(void *arg, const struct memory_chunk *chunk)
+{
+	assert_int_equal(chunk->length, 1 + chunk->data[0]);
+	++*(int *)arg;
+}
+
+static void many_chunks_are_all_listed(void **state)
+{
+	struct memory_arena *arena;
+	uint8_t digest[MEMORY_DIGEST_LEN];
+	struct memory_chunk *chunk;
+	int seen = 0;
+
+	(void)state;
+	assert_int_equal(memory_arena_create(&arena, 3000 * 4096), 0);
+	for (int i = 0; i < 3000; i++) {
+		assert_int_equal(memory_arena_allocate(arena, 4, &chunk), 0);
+		chunk->data[0] = 3;
+		memcpy(chunk->data + 1, (uint8_t[]){ i, i >> 8 }, 2);
+		digest_of(chunk->data, 4, digest);
+		assert_int_equal(memory_arena_seal(arena, chunk, digest), 0);
+	}
+	assert_int_equal(memory_arena_allocate(arena, 1, &chunk), -ENOSPC);
+	memory_arena_each(arena, count_one, &seen);
+	assert_int_equal(seen, 3000);
+	memory_arena_destroy(arena);
+}
+
+/* The space against a map of its units: never twice, never lost. */
+static void the_space_loses_and_repeats_nothing(void **state)
+{
+	enum { UNITS = 512, HELD = 64 };
+	struct memory_space *space = memory_space_create(UNITS * MEMORY_SPACE_UNIT + 5);
+	struct memory_extent *held[HELD] = { NULL };
+	uint8_t map[UNITS] = { 0 };
+	uint64_t used = 0;
+	unsigned int seed = 3;
+
+	(void)state;
+	for (int round = 0; round < 100000; round++) {
+		int i = rand_r(&seed) % HELD;
+		uint64_t first, units;
+
+		if (held[i]) {
+			first = held[i]->offset / MEMORY_SPACE_UNIT;
+			units = held[i]->size / MEMORY_SPACE_UNIT;
+			memset(map + first, 0, units);
+			used -= held[i]->size;
+			memory_space_give(space, held[i]);
+			held[i] = NULL;
+		} else {
+			uint64_t size = 1 + rand_r(&seed) % (40 * MEMORY_SPACE_UNIT);
+			uint64_t longest = memory_space_longest(space);
+
+			held[i] = memory_space_take(space, size);
+			if (!held[i]) {
+				assert_true(longest < size);
+				continue;
+			}
+			first = held[i]->offset / MEMORY_SPACE_UNIT;
+			units = held[i]->size / MEMORY_SPACE_UNIT;
+			assert_in_range(held[i]->size, size, size + MEMORY_SPACE_UNIT - 1);
+			for (uint64_t u = first; u < first + units; u++) {
+				assert_true(u < UNITS && !map[u]);
+				map[u] = 1;
+			}
+			used += held[i]->size;
+		}
+		assert_int_equal(memory_space_left(space), UNITS * MEMORY_SPACE_UNIT - used);
+	}
+	for (int i = 0; i < HELD; i++)
+		if (held[i])
+			memory_space_give(space, held[i]);
+	assert_int_equal(memory_space_longest(space), UNITS * MEMORY_SPACE_UNIT);
+	memory_space_destroy(space);
+}
+
+struct racer {
+	struct memory_arena *arena;
+	uint8_t (*digests)[MEMORY_DIGEST_LEN];
+	int torn;
+};
+
+static void *pin_and_look(void *arg)
+{
+	struct racer *racer = arg;
+	struct memory_chunk *chunk;
+	unsigned int seed = 5;
+
+	for (int round = 0; round < 20000; round++) {
+		int i = rand_r(&seed) % 4;
+
+		if (memory_arena_pin(racer->arena, racer->digests[i], &chunk))
+			continue;
+		if (chunk->data[0] != i + 1 || chunk->data[chunk->length - 1] != i + 1)
+			racer->torn++;
+		memory_arena_unpin(racer->arena, chunk);
+	}
+	return NULL;
+}
+
+static void a_reader_never_sees_a_torn_chunk(void **state)
+{
+	struct memory_arena *arena = *state;
+	uint8_t digests[4][MEMORY_DIGEST_LEN];
+	struct racer racer = { .arena = arena, .digests = digests };
+	pthread_t thread;
+
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(add(arena, i + 1, 9000, digests[i]), 0);
+	assert_int_equal(pthread_create(&thread, NULL, pin_and_look, &racer), 0);
+	for (int round = 0; round < 2000; round++) {
+		uint8_t digest[MEMORY_DIGEST_LEN];
+
+		assert_int_equal(memory_arena_free(arena, digests[round % 4]), 0);
+		assert_int_equal(add(arena, round % 4 + 1, 9000, digest), 0);
+	}
+	pthread_join(thread, NULL);
+	assert_int_equal(racer.torn, 0);
+}
+
+#define WITH_ARENA(test) cmocka_unit_test_setup_teardown(test, create, destroy)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_ARENA(a_sealed_chunk_is_found_by_its_digest),
+		WITH_ARENA(a_chunk_is_invisible_until_it_is_sealed),
+		WITH_ARENA(other_bytes_than_promised_are_not_sealed),
+		WITH_ARENA(the_same_chunk_is_held_once),
+		WITH_ARENA(a_pinned_chunk_keeps_its_bytes_until_the_last_pin_goes),
+		WITH_ARENA(a_doomed_chunk_can_come_anew),
+		WITH_ARENA(freed_memory_is_cleared_at_once),
+		WITH_ARENA(impossible_lengths_are_refused),
+		cmocka_unit_test(many_chunks_are_all_listed),
+		cmocka_unit_test(the_space_loses_and_repeats_nothing),
+		WITH_ARENA(a_reader_never_sees_a_torn_chunk),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

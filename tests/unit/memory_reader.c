@@ -1,0 +1,728 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "unit.h"
+
+#include "memory_fake.h"
+
+#include <stdio.h>
+
+static const char *const one[] = { "0" };
+static const char *const spread[] = { "0", "1", "2", "3" };
+static const char *const mirrored[] = { "01", "10" };
+static const struct memory_load_request verified = { .verify = true };
+
+static int setup(void **state)
+{
+	*state = fake_create();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	fake_destroy(*state);
+	return 0;
+}
+
+static void connect_all(struct fake *fake)
+{
+	for (uint32_t i = 0; i < DONORS; i++)
+		fake_up(fake, i, 4, 64);
+}
+
+static void all_bytes_arrive_and_all_pins_go(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	connect_all(fake);
+	load = fake_load(fake, 0, 200, 10, spread, 4, (struct memory_load_request){ 0 });
+	fake_finish(fake);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
+	assert_int_equal(load->progress.groups_done, 20);
+	assert_true(load->progress.quiet);
+	assert_int_equal(load->progress.rereads, 0);
+	assert_int_equal(load->progress.wasted, 0);
+	assert_arrived(fake, 0, 200);
+	for (uint32_t i = 0; i < DONORS; i++)
+		assert_int_equal(fake->links[i].pins, 0);
+}
+
+static void groups_are_told_in_order_and_only_when_complete(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+	uint32_t told = 0;
+
+	connect_all(fake);
+	load = fake_load(fake, 0, 80, 8, spread, 4, (struct memory_load_request){ 0 });
+	/* The fourth donor answers and reads at once, the others when it has nothing left. */
+	while (fake_answer(fake, 3) || fake_land(fake, 3))
+		;
+	assert_null(memory_reader_news(fake->reader));
+	while (load->progress.state == MEMORY_LOAD_RUNNING) {
+		for (uint32_t i = 0; i < 3; i++) {
+			fake_answer(fake, i);
+			fake_land(fake, i);
+		}
+		if (memory_reader_news(fake->reader)) {
+			assert_true(load->progress.groups_done > told);
+			told = load->progress.groups_done;
+			assert_arrived(fake, 0, told * 8);
+		}
+	}
+	assert_int_equal(told, 10);
+}
+
+static void a_group_without_pieces_does_not_hold_up_the_next(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load_request request = { .pieces = fake->pieces, .piece_count = 1,
+					       .group_count = 4, .deadline_ns = FOREVER };
+	char reason[MEMORY_REASON_LEN];
+	struct memory_load *load;
+
+	connect_all(fake);
+	fake->pieces[0] = (struct memory_piece){
+		.length = fake->lengths[0], .group = 2, .address = (uintptr_t)fake->memory[0],
+		.donor_count = 1,
+	};
+	memcpy(fake->pieces[0].digest, fake->digests[0], MEMORY_DIGEST_LEN);
+	load = memory_reader_submit(fake->reader, &request, fake->now, reason);
+	assert_non_null(load);
+	assert_int_equal(load->progress.groups_done, 2);
+	assert_ptr_equal(memory_reader_news(fake->reader), load);
+	fake_run(fake);
+	fake_finish(fake);
+	assert_int_equal(load->progress.groups_done, 4);
+}
+
+static void pieces_are_posted_in_the_order_in_which_they_are_needed(void **state)
+{
+	struct fake *fake = *state;
+
+	fake_up(fake, 0, 2, 1000);
+	fake_load(fake, 0, 100, 1, one, 1, (struct memory_load_request){ 0 });
+	fake_finish(fake);
+	for (uint32_t i = 1; i < fake->posted; i++)
+		assert_true(fake->log[i - 1] < fake->log[i]);
+}
+
+static void no_more_pins_are_held_than_allowed(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	fake_up(fake, 0, 4, 5);
+	load = fake_load(fake, 0, 60, 60, one, 1, (struct memory_load_request){ 0 });
+	while (load->progress.state == MEMORY_LOAD_RUNNING) {
+		fake_answer(fake, 0);
+		assert_true(fake->links[0].pins <= 5);
+		fake_land(fake, 0);
+	}
+	assert_arrived(fake, 0, 60);
+}
+
+static void a_link_that_is_deaf_for_a_while_is_asked_again(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	fake_up(fake, 0, 4, 64);
+	fake->links[0].deaf = true;
+	load = fake_load(fake, 0, 10, 10, one, 1, (struct memory_load_request){ 0 });
+	fake_finish(fake);
+	assert_int_equal(load->progress.bytes, 0);
+	fake->links[0].deaf = false;
+	fake_run(fake);
+	fake_finish(fake);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
+}
+
+static void a_lost_link_is_replaced_by_a_replica(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	connect_all(fake);
+	load = fake_load(fake, 0, 100, 10, mirrored, 2, (struct memory_load_request){ 0 });
+	for (int i = 0; i < 20; i++) {
+		fake_answer(fake, 0);
+		fake_answer(fake, 1);
+		fake_land(fake, 0);
+		fake_land(fake, 1);
+	}
+	assert_true(fake->links[0].flying);
+	fake_down(fake, 0);
+	fake_finish(fake);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
+	assert_true(load->progress.rereads > 0);
+	assert_arrived(fake, 0, 100);
+}
+
+static void what_moves_to_a_replica_keeps_its_order(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	fake_up(fake, 0, 1, 1000);
+	fake_up(fake, 1, 1, 1000);
+	load = fake_load(fake, 0, 100, 1, mirrored, 2, (struct memory_load_request){ 0 });
+	fake_answer(fake, 1);
+	fake_down(fake, 0);
+	fake->posted = 0;
+	fake_finish(fake);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
+	for (uint32_t i = 1; i < fake->posted; i++)
+		assert_true(fake->log[i - 1] < fake->log[i]);
+}
+
+static void without_a_replica_it_fails_at_its_deadline_and_says_what_is_missing(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+	char digest[17];
+
+	connect_all(fake);
+	load = fake_load(fake, 0, 20, 10, spread, 4,
+			 (struct memory_load_request){ .deadline_ns = 500 * MS });
+	fake_down(fake, 2);
+	fake_finish(fake);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_RUNNING);
+	assert_int_equal(fake->next, 1500 * MS);
+	fake->now = 1499 * MS;
+	fake_run(fake);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_RUNNING);
+	fake->now = 1500 * MS;
+	fake_run(fake);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_FAILED);
+	assert_int_equal(load->progress.err, -ETIMEDOUT);
+	assert_true(load->progress.quiet);
+	assert_contains(load->progress.reason, "5 of 20 chunks");
+	assert_contains(load->progress.reason, "host2 the cable was pulled");
+	for (int i = 0; i < 8; i++)
+		sprintf(digest + 2 * i, "%02x", fake->digests[2][i]);
+	assert_contains(load->progress.reason, digest);
+}
+
+static void a_donor_that_comes_back_is_used_again(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	connect_all(fake);
+	load = fake_load(fake, 0, 40, 10, spread, 4, (struct memory_load_request){ 0 });
+	fake_answer(fake, 2);
+	fake_land(fake, 2);
+	fake_down(fake, 2);
+	fake_finish(fake);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_RUNNING);
+	fake_up(fake, 2, 4, 64);
+	fake_finish(fake);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
+	assert_arrived(fake, 0, 40);
+}
+
+static void a_load_may_begin_before_any_link_is_up(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load = fake_load(fake, 0, 40, 10, spread, 4,
+					     (struct memory_load_request){ 0 });
+
+	connect_all(fake);
+	fake_finish(fake);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
+	assert_arrived(fake, 0, 40);
+}
+
+static void a_chunk_that_one_donor_does_not_have_is_read_from_another(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	/* The replica comes earlier in the order of donors: it has been looked at before. */
+	connect_all(fake);
+	memset(fake->missing[1], 1, sizeof(fake->missing[1]));
+	load = fake_load(fake, 0, 30, 10, (const char *const[]){ "10" }, 1,
+			 (struct memory_load_request){ 0 });
+	fake_finish(fake);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
+	assert_arrived(fake, 0, 30);
+}
+
+static void a_chunk_that_nobody_has_fails_the_load_at_once(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	connect_all(fake);
+	fake->missing[0][7] = fake->missing[1][7] = true;
+	load = fake_load(fake, 0, 30, 10, mirrored, 2, (struct memory_load_request){ 0 });
+	fake_finish(fake);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_FAILED);
+	assert_int_equal(load->progress.err, -ENOENT);
+	assert_contains(load->progress.reason, "donor host0 does not have it");
+	assert_contains(load->progress.reason, "donor host1 does not have it");
+	assert_true(load->progress.quiet);
+	for (uint32_t i = 0; i < DONORS; i++)
+		assert_int_equal(fake->links[i].pins, 0);
+}
+
+/* Enough reads of a millisecond each on both donors to know their distribution. */
+static void warm(struct fake *fake)
+{
+	struct memory_load *load;
+
+	fake_up(fake, 0, 1, 64);
+	fake_up(fake, 1, 1, 64);
+	load = fake_load(fake, 100, 100, 100, spread, 2, (struct memory_load_request){ 0 });
+	fake_finish(fake);
+	assert_int_equal(load->progress.hedges, 0);
+	while (memory_reader_news(fake->reader))
+		;
+	memory_reader_forget(fake->reader, load);
+	fake->posted = 0;
+}
+
+/* Chunk 0 is one READ. */
+static void shorten(struct fake *fake)
+{
+	fake->lengths[0] = 100;
+	EVP_Digest(fake->chunks[0], 100, fake->digests[0], NULL, EVP_sha256(), NULL);
+}
+
+static void a_slow_read_is_raced_after_the_99th_percentile(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_reader_donor stats;
+	struct memory_load *load;
+
+	warm(fake);
+	memory_reader_donor_stats(fake->reader, 0, &stats);
+	assert_in_range(stats.latency_p99_ns, MS, MS * 9 / 8 + 1);
+	shorten(fake);
+	load = fake_load(fake, 0, 1, 1, mirrored, 1, (struct memory_load_request){ 0 });
+	fake_answer(fake, 0);
+	assert_int_equal(fake->links[0].flying, 1);
+	assert_in_range(fake->next, fake->now + MS, fake->now + MS * 9 / 8 + 1);
+	fake->now = fake->next - 1;
+	fake_run(fake);
+	assert_int_equal(load->progress.hedges, 0);
+	fake->now++;
+	fake_run(fake);
+	assert_int_equal(load->progress.hedges, 1);
+	fake_answer(fake, 1);
+	assert_int_equal(fake->links[1].flying, 1);
+	/* The race is won, but the loser can still write. */
+	fake_land(fake, 1);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
+	assert_int_equal(load->progress.hedges_won, 1);
+	assert_false(load->progress.quiet);
+	fake_land(fake, 0);
+	assert_true(load->progress.quiet);
+	assert_int_equal(load->progress.wasted, 100);
+	assert_int_equal(fake->links[0].pins, 0);
+	assert_int_equal(fake->links[1].pins, 0);
+}
+
+static void the_first_of_a_race_may_still_win(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	warm(fake);
+	shorten(fake);
+	load = fake_load(fake, 0, 1, 1, mirrored, 1, (struct memory_load_request){ 0 });
+	fake_answer(fake, 0);
+	fake->now += 10 * MS;
+	fake_run(fake);
+	assert_int_equal(load->progress.hedges, 1);
+	fake_land(fake, 0);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
+	assert_int_equal(load->progress.hedges_won, 0);
+	fake_finish(fake);
+	assert_true(load->progress.quiet);
+	assert_int_equal(fake->links[1].pins, 0);
+}
+
+static void a_read_without_a_replica_or_with_verification_is_not_raced(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *single, *checked;
+
+	warm(fake);
+	single = fake_load(fake, 0, 1, 1, one, 1, (struct memory_load_request){ 0 });
+	fake_answer(fake, 0);
+	fake->now += 1000 * MS;
+	fake_run(fake);
+	assert_int_equal(single->progress.hedges, 0);
+	while (fake_land(fake, 0))
+		;
+	checked = fake_load(fake, 0, 1, 1, mirrored, 1, verified);
+	fake_answer(fake, 0);
+	fake->now += 1000 * MS;
+	fake_run(fake);
+	assert_int_equal(checked->progress.hedges, 0);
+}
+
+static void races_stay_within_their_budget(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	warm(fake);
+	load = fake_load(fake, 0, 100, 10, mirrored, 2, (struct memory_load_request){ 0 });
+	for (int i = 0; load->progress.state == MEMORY_LOAD_RUNNING; i++) {
+		fake->now += 20 * MS;
+		fake_run(fake);
+		fake_answer(fake, 0);
+		fake_answer(fake, 1);
+		fake_land(fake, i % 2);
+	}
+	assert_in_range(load->progress.hedges, 5, 16 + load->segment_count / 20);
+	assert_arrived(fake, 0, 100);
+}
+
+static void latency_goes_before_background(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *background, *urgent;
+
+	fake_up(fake, 0, 2, 1000);
+	background = fake_load(fake, 0, 50, 10, one, 1,
+			       (struct memory_load_request){ .class = MEMORY_BACKGROUND });
+	while (fake_answer(fake, 0))
+		;
+	fake_land(fake, 0);
+	urgent = fake_load(fake, 100, 20, 10, one, 1,
+			   (struct memory_load_request){ .class = MEMORY_LATENCY });
+	fake_answer(fake, 0);
+	fake->posted = 0;
+	fake_finish(fake);
+	assert_int_equal(urgent->progress.state, MEMORY_LOAD_DONE);
+	assert_int_equal(background->progress.state, MEMORY_LOAD_DONE);
+	for (uint32_t i = 0; i < urgent->segment_count; i++)
+		assert_true(fake->log[i] >= fake->memory[100]);
+}
+
+static void an_idle_donor_takes_work_from_a_busy_one(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	fake_up(fake, 0, 2, 64);
+	fake_up(fake, 1, 2, 64);
+	load = fake_load(fake, 0, 100, 10, (const char *const[]){ "01" }, 1,
+			 (struct memory_load_request){ 0 });
+	fake_answer(fake, 0);
+	fake_answer(fake, 1);
+	assert_int_equal(fake->links[0].flying, 2);
+	assert_int_equal(fake->links[1].flying, 2);
+	fake_finish(fake);
+	assert_true(load->progress.stolen > load->segment_count / 3);
+	assert_arrived(fake, 0, 100);
+}
+
+static void a_donor_that_does_not_answer_loses_its_work(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	fake_up(fake, 0, 2, 64);
+	fake_up(fake, 1, 2, 64);
+	load = fake_load(fake, 0, 20, 10, (const char *const[]){ "01" }, 1,
+			 (struct memory_load_request){ 0 });
+	assert_in_range(fake->next, fake->now, fake->now + 100 * MS);
+	fake->now = fake->next;
+	fake_run(fake);
+	for (int i = 0; i < 1000 && load->progress.state == MEMORY_LOAD_RUNNING; i++) {
+		fake_answer(fake, 1);
+		fake_land(fake, 1);
+	}
+	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
+	/* What it pinned in the meantime is released when it does answer. */
+	fake_finish(fake);
+	assert_int_equal(fake->links[0].pins, 0);
+}
+
+static void cancelling_waits_for_what_is_in_flight(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	connect_all(fake);
+	load = fake_load(fake, 0, 100, 10, spread, 4, (struct memory_load_request){ 0 });
+	for (uint32_t i = 0; i < DONORS; i++)
+		fake_answer(fake, i);
+	memory_reader_cancel(fake->reader, load, fake->now);
+	assert_int_equal(load->progress.err, -ECANCELED);
+	assert_false(load->progress.quiet);
+	fake->posted = 0;
+	fake_finish(fake);
+	assert_true(load->progress.quiet);
+	assert_int_equal(fake->posted, 0);
+	for (uint32_t i = 0; i < DONORS; i++)
+		assert_int_equal(fake->links[i].pins, 0);
+}
+
+static bool verify_all(struct fake *fake)
+{
+	uint8_t digest[MEMORY_DIGEST_LEN];
+	struct memory_verification job;
+	bool any = false;
+
+	while (memory_reader_to_verify(fake->reader, &job)) {
+		EVP_Digest(job.data, job.length, digest, NULL, EVP_sha256(), NULL);
+		memory_reader_verified(fake->reader, &job,
+				       !memcmp(digest, job.digest, MEMORY_DIGEST_LEN), fake->now);
+		fake_run(fake);
+		any = true;
+	}
+	return any;
+}
+
+static void a_group_is_done_only_when_its_digests_are_checked(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	connect_all(fake);
+	load = fake_load(fake, 0, 20, 10, spread, 4, verified);
+	fake_finish(fake);
+	assert_int_equal(load->progress.groups_done, 0);
+	assert_true(verify_all(fake));
+	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
+	assert_arrived(fake, 0, 20);
+}
+
+static void damaged_bytes_are_read_again_from_another_donor(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_reader_donor stats;
+	struct memory_load *load;
+
+	connect_all(fake);
+	fake->lies[0] = true;
+	load = fake_load(fake, 0, 20, 10, mirrored, 2, verified);
+	do
+		fake_finish(fake);
+	while (verify_all(fake));
+	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
+	assert_true(load->progress.rereads >= 1);
+	assert_arrived(fake, 0, 20);
+	memory_reader_donor_stats(fake->reader, 0, &stats);
+	assert_int_equal(stats.damaged, 1);
+	memory_reader_donor_stats(fake->reader, 1, &stats);
+	assert_int_equal(stats.damaged, 0);
+}
+
+static void bytes_that_are_damaged_everywhere_fail_the_load(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	connect_all(fake);
+	fake->lies[0] = fake->lies[1] = true;
+	load = fake_load(fake, 0, 20, 10, mirrored, 2, verified);
+	do
+		fake_finish(fake);
+	while (verify_all(fake));
+	assert_int_equal(load->progress.state, MEMORY_LOAD_FAILED);
+	assert_int_equal(load->progress.err, -ENOENT);
+	assert_contains(load->progress.reason, "host0 has other bytes");
+	assert_true(load->progress.quiet);
+}
+
+static void wrong_answers_are_refused(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_wire_message answer;
+
+	connect_all(fake);
+	fake_load(fake, 0, 20, 10, one, 1, (struct memory_load_request){ 0 });
+	answer = fake->links[0].answers[0];
+	answer.id++;
+	assert_non_null(memory_reader_located(fake->reader, 0, &answer, fake->now));
+	answer.id--;
+	answer.count--;
+	assert_non_null(memory_reader_located(fake->reader, 0, &answer, fake->now));
+	assert_non_null(memory_reader_located(fake->reader, 1, &answer, fake->now));
+}
+
+static void a_chunk_of_another_length_is_never_read(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	connect_all(fake);
+	load = fake_load(fake, 0, 20, 10, mirrored, 1, (struct memory_load_request){ 0 });
+	fake->links[0].answers[0].locations[3].length++;
+	fake_finish(fake);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
+	assert_arrived(fake, 0, 20);
+	assert_int_equal(fake->links[0].pins, 0);
+}
+
+static void refuse(struct fake *fake, struct memory_piece *piece, const char *why)
+{
+	const struct memory_load_request request = {
+		.pieces = piece, .piece_count = 2, .group_count = 2,
+	};
+	char reason[MEMORY_REASON_LEN];
+
+	assert_null(memory_reader_submit(fake->reader, &request, fake->now, reason));
+	assert_contains(reason, why);
+}
+
+static void impossible_loads_are_refused_by_piece(void **state)
+{
+	const struct memory_piece good = { .length = 1, .donor_count = 1 };
+	struct memory_piece pieces[2];
+	struct fake *fake = *state;
+
+#define WRONG(what, why)                            \
+	do {                                        \
+		pieces[0] = pieces[1] = good;       \
+		what;                               \
+		refuse(fake, pieces, "piece " why); \
+	} while (0)
+	WRONG(pieces[1].length = 0, "1: has no length");
+	WRONG(pieces[0].address = UINT64_MAX, "0: goes beyond");
+	WRONG(pieces[1].group = 2, "1: is of a group");
+	WRONG(pieces[0].group = 1, "1: is of an earlier group");
+	WRONG(pieces[1].donor_count = 0, "1: has no donor");
+	WRONG(pieces[1].donor_count = 9, "1: has no donor");
+	WRONG(pieces[1].donors[0] = DONORS, "1: names a donor that is not known");
+	WRONG(pieces[1].donor_count = 2, "1: names a donor twice");
+	WRONG(pieces[1].length = 1ULL << 62, "1: makes the load too large");
+#undef WRONG
+}
+
+struct running {
+	struct memory_load *load;
+	uint32_t first;
+	bool quiet;
+};
+
+/* What a caller would do: use memory for something else once the load is quiet. */
+static void reuse(struct fake *fake, struct running *running)
+{
+	struct memory_load_progress *progress = &running->load->progress;
+
+	if (running->quiet || !progress->quiet)
+		return;
+	if (progress->state == MEMORY_LOAD_DONE)
+		assert_arrived(fake, running->first, 32);
+	memset(fake->memory[running->first], 0xEE, 32 * CHUNK_MAX);
+	running->quiet = true;
+}
+
+/* Donors come and go, lose chunks, answer and read in any order, loads are cancelled. */
+static void any_order_of_events_ends_well(void **state)
+{
+	static const char *const any[] = { "012", "123", "230", "301" };
+	struct fake *fake = *state;
+	struct running running[8];
+	uint32_t done = 0;
+
+	for (int round = 0; round < 60; round++) {
+		for (int i = 0; i < 8; i++) {
+			const struct memory_load_request request = {
+				.class = i % 2, .verify = i % 3 == 0,
+				.deadline_ns = i == 7 ? 50 * MS : FOREVER,
+			};
+
+			running[i] = (struct running){
+				.first = i * 32,
+				.load = fake_load(fake, i * 32, 32, 4, any, 4, request),
+			};
+		}
+		for (int step = 0; step < 3000; step++) {
+			uint32_t donor = rand_r(&fake->seed) % DONORS;
+			uint32_t what = rand_r(&fake->seed) % 100;
+
+			fake->now += rand_r(&fake->seed) % (MS / 2);
+			if (!fake->links[donor].up)
+				fake_up(fake, donor, 1 + what % 8, 1 + what);
+			else if (what == 0)
+				fake_down(fake, donor);
+			else if (what == 1)
+				fake->missing[donor][rand_r(&fake->seed) % CHUNKS] ^= true;
+			else if (what == 2)
+				fake->links[donor].deaf ^= true;
+			else if (what == 3 && step > 1000)
+				memory_reader_cancel(fake->reader, running[6].load, fake->now);
+			else if (what < 40)
+				fake_answer(fake, donor);
+			else
+				fake_land(fake, donor);
+			if (what % 8 == 0)
+				verify_all(fake);
+			fake_run(fake);
+			for (int i = 0; i < 8; i++)
+				reuse(fake, &running[i]);
+		}
+		memset(fake->missing, 0, sizeof(fake->missing));
+		for (uint32_t i = 0; i < DONORS; i++) {
+			fake->links[i].deaf = false;
+			if (fake->links[i].up)
+				fake_down(fake, i);
+			fake_up(fake, i, 4, 64);
+		}
+		do {
+			fake_finish(fake);
+			fake->now += 20 * MS;
+			fake_run(fake);
+		} while (verify_all(fake));
+		while (memory_reader_news(fake->reader))
+			;
+		for (int i = 0; i < 8; i++) {
+			reuse(fake, &running[i]);
+			assert_true(running[i].quiet);
+			done += running[i].load->progress.state == MEMORY_LOAD_DONE;
+			for (int c = 0; c < 32; c++)
+				for (int b = 0; b < CHUNK_MAX; b++)
+					assert_int_equal(fake->memory[i * 32 + c][b], 0xEE);
+			memory_reader_forget(fake->reader, running[i].load);
+		}
+		for (uint32_t i = 0; i < DONORS; i++)
+			assert_int_equal(fake->links[i].pins, 0);
+	}
+	assert_true(done > 200);
+}
+
+#define WITH_FAKE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_FAKE(all_bytes_arrive_and_all_pins_go),
+		WITH_FAKE(groups_are_told_in_order_and_only_when_complete),
+		WITH_FAKE(a_group_without_pieces_does_not_hold_up_the_next),
+		WITH_FAKE(pieces_are_posted_in_the_order_in_which_they_are_needed),
+		WITH_FAKE(no_more_pins_are_held_than_allowed),
+		WITH_FAKE(a_link_that_is_deaf_for_a_while_is_asked_again),
+		WITH_FAKE(a_lost_link_is_replaced_by_a_replica),
+		WITH_FAKE(what_moves_to_a_replica_keeps_its_order),
+		WITH_FAKE(without_a_replica_it_fails_at_its_deadline_and_says_what_is_missing),
+		WITH_FAKE(a_donor_that_comes_back_is_used_again),
+		WITH_FAKE(a_load_may_begin_before_any_link_is_up),
+		WITH_FAKE(a_chunk_that_one_donor_does_not_have_is_read_from_another),
+		WITH_FAKE(a_chunk_that_nobody_has_fails_the_load_at_once),
+		WITH_FAKE(a_slow_read_is_raced_after_the_99th_percentile),
+		WITH_FAKE(the_first_of_a_race_may_still_win),
+		WITH_FAKE(a_read_without_a_replica_or_with_verification_is_not_raced),
+		WITH_FAKE(races_stay_within_their_budget),
+		WITH_FAKE(latency_goes_before_background),
+		WITH_FAKE(an_idle_donor_takes_work_from_a_busy_one),
+		WITH_FAKE(a_donor_that_does_not_answer_loses_its_work),
+		WITH_FAKE(cancelling_waits_for_what_is_in_flight),
+		WITH_FAKE(a_group_is_done_only_when_its_digests_are_checked),
+		WITH_FAKE(damaged_bytes_are_read_again_from_another_donor),
+		WITH_FAKE(bytes_that_are_damaged_everywhere_fail_the_load),
+		WITH_FAKE(wrong_answers_are_refused),
+		WITH_FAKE(a_chunk_of_another_length_is_never_read),
+		WITH_FAKE(impossible_loads_are_refused_by_piece),
+		WITH_FAKE(any_order_of_events_ends_well),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

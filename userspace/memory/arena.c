@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "arena.h"
+
+#include "space.h"
+
+#include <errno.h>
+#include <openssl/evp.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define HUGE_PAGE (2ULL << 20)
+#define TABLE_MIN 1024
+
+struct memory_arena {
+	uint8_t *base;
+	uint64_t size;
+	uint64_t mapped;
+	pthread_mutex_t lock; /* everything below */
+	struct memory_space *space;
+	struct memory_chunk **table; /* sealed ones, chained; a power of two */
+	uint64_t table_size;
+	struct memory_arena_stats stats;
+};
+
+static uint64_t round_up(uint64_t value, uint64_t unit)
+{
+	return (value + unit - 1) / unit * unit;
+}
+
+static int map(struct memory_arena *arena, uint64_t size)
+{
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+
+	arena->mapped = round_up(size, HUGE_PAGE);
+	arena->base = mmap(NULL, arena->mapped, PROT_READ | PROT_WRITE, flags | MAP_HUGETLB, -1, 0);
+	arena->stats.huge_pages = arena->base != MAP_FAILED;
+	if (arena->base == MAP_FAILED) {
+		arena->mapped = round_up(size, MEMORY_SPACE_UNIT);
+		arena->base = mmap(NULL, arena->mapped, PROT_READ | PROT_WRITE, flags, -1, 0);
+		if (arena->base == MAP_FAILED)
+			return -errno;
+		/* Advice: a kernel without transparent huge pages does without. */
+		madvise(arena->base, arena->mapped, MADV_HUGEPAGE);
+	}
+	/* A fork must not leave the device with pages of the child. */
+	madvise(arena->base, arena->mapped, MADV_DONTFORK);
+	madvise(arena->base, arena->mapped, MADV_DONTDUMP);
+	return 0;
+}
+
+int memory_arena_create(struct memory_arena **result, uint64_t size)
+{
+	struct memory_arena *arena;
+	int err;
+
+	size -= size % MEMORY_SPACE_UNIT;
+	if (!size || size > SIZE_MAX - HUGE_PAGE)
+		return -EINVAL;
+	arena = calloc(1, sizeof(*arena));
+	if (!arena)
+		return -ENOMEM;
+	arena->size = size;
+	arena->table_size = TABLE_MIN;
+	arena->table = calloc(arena->table_size, sizeof(*arena->table));
+	arena->space = memory_space_create(size);
+	err = -ENOMEM;
+	if (!arena->table || !arena->space)
+		goto fail;
+	err = map(arena, size);
+	if (err)
+		goto fail;
+	pthread_mutex_init(&arena->lock, NULL);
+	*result = arena;
+	return 0;
+fail:
+	memory_space_destroy(arena->space);
+	free(arena->table);
+	free(arena);
+	return err;
+}
+
+void memory_arena_destroy(struct memory_arena *arena)
+{
+	struct memory_chunk *chunk, *next;
+
+	if (!arena)
+		return;
+	for (uint64_t i = 0; i < arena->table_size; i++) {
+		for (chunk = arena->table[i]; chunk; chunk = next) {
+			next = chunk->next;
+			free(chunk);
+		}
+	}
+	munmap(arena->base, arena->mapped);
+	pthread_mutex_destroy(&arena->lock);
+	memory_space_destroy(arena->space);
+	free(arena->table);
+	free(arena);
+}
+
+void *memory_arena_base(const struct memory_arena *arena)
+{
+	return arena->base;
+}
+
+uint64_t memory_arena_size(const struct memory_arena *arena)
+{
+	return arena->size;
+}
+
+/* A digest is as good as a random number. */
+static struct memory_chunk **slot(const struct memory_arena *arena, const uint8_t *digest)
+{
+	uint64_t hash;
+
+	memcpy(&hash, digest, sizeof(hash));
+	return &arena->table[hash & (arena->table_size - 1)];
+}
+
+static struct memory_chunk **find(const struct memory_arena *arena, const uint8_t *digest)
+{
+	struct memory_chunk **at;
+
+	for (at = slot(arena, digest); *at; at = &(*at)->next)
+		if (!memcmp((*at)->digest, digest, MEMORY_DIGEST_LEN))
+			break;
+	return at;
+}
+
+/* Without memory for a larger table the chains get longer, and nothing else. */
+static void grow(struct memory_arena *arena)
+{
+	struct memory_chunk **old = arena->table, *chunk, *next, **at;
+	uint64_t count = arena->table_size;
+
+	if (arena->stats.chunks <= count)
+		return;
+	arena->table = calloc(count * 2, sizeof(*arena->table));
+	if (!arena->table) {
+		arena->table = old;
+		return;
+	}
+	arena->table_size = count * 2;
+	for (uint64_t i = 0; i < count; i++) {
+		for (chunk = old[i]; chunk; chunk = next) {
+			next = chunk->next;
+			at = slot(arena, chunk->digest);
+			chunk->next = *at;
+			*at = chunk;
+		}
+	}
+	free(old);
+}
+
+int memory_arena_allocate(struct memory_arena *arena, uint64_t length,
+			  struct memory_chunk **result)
+{
+	struct memory_chunk *chunk;
+	int err;
+
+	if (!length)
+		return -EINVAL;
+	chunk = calloc(1, sizeof(*chunk));
+	if (!chunk)
+		return -ENOMEM;
+	pthread_mutex_lock(&arena->lock);
+	chunk->extent = memory_space_take(arena->space, length);
+	err = chunk->extent ? 0 : -errno;
+	if (!err)
+		arena->stats.filling++;
+	pthread_mutex_unlock(&arena->lock);
+	if (err) {
+		free(chunk);
+		return err;
+	}
+	chunk->data = arena->base + chunk->extent->offset;
+	chunk->length = length;
+	*result = chunk;
+	return 0;
+}
+
+/* A chunk that nobody can find any more. */
+static void take_back(struct memory_arena *arena, struct memory_chunk *chunk)
+{
+	memset(chunk->data, 0, chunk->length);
+	pthread_mutex_lock(&arena->lock);
+	memory_space_give(arena->space, chunk->extent);
+	pthread_mutex_unlock(&arena->lock);
+	free(chunk);
+}
+
+int memory_arena_seal(struct memory_arena *arena, struct memory_chunk *chunk,
+		      const uint8_t digest[MEMORY_DIGEST_LEN])
+{
+	uint8_t actual[MEMORY_DIGEST_LEN];
+	struct memory_chunk **at;
+	int err = 0;
+
+	if (!EVP_Digest(chunk->data, chunk->length, actual, NULL, EVP_sha256(), NULL))
+		return -ENOMEM;
+	pthread_mutex_lock(&arena->lock);
+	if (memcmp(actual, digest, MEMORY_DIGEST_LEN)) {
+		arena->stats.refused++;
+		err = -EBADMSG;
+	} else if (*find(arena, digest)) {
+		err = -EEXIST;
+	} else {
+		memcpy(chunk->digest, digest, MEMORY_DIGEST_LEN);
+		at = slot(arena, digest);
+		chunk->next = *at;
+		*at = chunk;
+		arena->stats.filling--;
+		arena->stats.chunks++;
+		arena->stats.bytes += chunk->length;
+		grow(arena);
+	}
+	pthread_mutex_unlock(&arena->lock);
+	return err;
+}
+
+void memory_arena_abandon(struct memory_arena *arena, struct memory_chunk *chunk)
+{
+	pthread_mutex_lock(&arena->lock);
+	arena->stats.filling--;
+	pthread_mutex_unlock(&arena->lock);
+	take_back(arena, chunk);
+}
+
+int memory_arena_pin(struct memory_arena *arena, const uint8_t digest[MEMORY_DIGEST_LEN],
+		     struct memory_chunk **result)
+{
+	struct memory_chunk *chunk;
+
+	pthread_mutex_lock(&arena->lock);
+	chunk = *find(arena, digest);
+	if (chunk) {
+		chunk->pins++;
+		arena->stats.pins++;
+	}
+	pthread_mutex_unlock(&arena->lock);
+	if (!chunk)
+		return -ENOENT;
+	*result = chunk;
+	return 0;
+}
+
+void memory_arena_unpin(struct memory_arena *arena, struct memory_chunk *chunk)
+{
+	bool last;
+
+	pthread_mutex_lock(&arena->lock);
+	chunk->pins--;
+	arena->stats.pins--;
+	last = chunk->doomed && !chunk->pins;
+	if (last)
+		arena->stats.doomed--;
+	pthread_mutex_unlock(&arena->lock);
+	if (last)
+		take_back(arena, chunk);
+}
+
+int memory_arena_free(struct memory_arena *arena, const uint8_t digest[MEMORY_DIGEST_LEN])
+{
+	struct memory_chunk **at, *chunk;
+	bool pinned = false;
+
+	pthread_mutex_lock(&arena->lock);
+	at = find(arena, digest);
+	chunk = *at;
+	if (chunk) {
+		*at = chunk->next;
+		arena->stats.chunks--;
+		arena->stats.bytes -= chunk->length;
+		pinned = chunk->pins;
+		chunk->doomed = pinned;
+		arena->stats.doomed += pinned;
+	}
+	pthread_mutex_unlock(&arena->lock);
+	if (!chunk)
+		return -ENOENT;
+	if (!pinned)
+		take_back(arena, chunk);
+	return 0;
+}
+
+void memory_arena_each(struct memory_arena *arena,
+		       void (*tell)(void *arg, const struct memory_chunk *chunk), void *arg)
+{
+	const struct memory_chunk *chunk;
+
+	pthread_mutex_lock(&arena->lock);
+	for (uint64_t i = 0; i < arena->table_size; i++)
+		for (chunk = arena->table[i]; chunk; chunk = chunk->next)
+			tell(arg, chunk);
+	pthread_mutex_unlock(&arena->lock);
+}
+
+void memory_arena_stats(struct memory_arena *arena, struct memory_arena_stats *stats)
+{
+	pthread_mutex_lock(&arena->lock);
+	*stats = arena->stats;
+	stats->size = arena->size;
+	stats->used = arena->size - memory_space_left(arena->space);
+	stats->longest = memory_space_longest(arena->space);
+	pthread_mutex_unlock(&arena->lock);
+}

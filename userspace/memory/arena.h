@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The memory that a donor gives: one region, registered once, that holds
+ * chunks. A chunk is named by the SHA-256 of its bytes.
+ *
+ *   allocate -> the caller fills it -> seal -> pin, unpin ... -> free
+ *        `--------- abandon
+ *
+ * A chunk that is being filled belongs to its caller alone. Sealing checks the
+ * digest and makes it visible; from then on nobody writes to it. A chunk that is
+ * pinned is neither moved nor reused: free makes it invisible at once, and its
+ * memory is taken back when the last pin goes. Remote readers may read the
+ * whole region, therefore it holds nothing but chunks and zeroes: memory is
+ * cleared before it is taken back, and all bookkeeping is elsewhere.
+ *
+ * Any thread may call anything. One lock, which is a leaf and is never held
+ * while bytes are hashed or cleared.
+ */
+#ifndef DISTMIND_MEMORY_ARENA_H
+#define DISTMIND_MEMORY_ARENA_H
+
+#include "wire.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct memory_arena;
+
+/* Contents and length are constant while the holder has it; the rest is the arena's. */
+struct memory_chunk {
+	uint8_t *data;
+	uint64_t length;
+	uint8_t digest[MEMORY_DIGEST_LEN]; /* once sealed */
+	uint32_t pins;
+	bool doomed; /* freed, but pinned */
+	struct memory_extent *extent;
+	struct memory_chunk *next; /* in the table */
+};
+
+struct memory_arena_stats {
+	uint64_t size;
+	uint64_t used;	  /* by chunks in any state, rounded up to units */
+	uint64_t longest; /* chunk that can be allocated now */
+	uint64_t chunks;  /* sealed */
+	uint64_t bytes;	  /* of these */
+	uint64_t filling;
+	uint64_t pins;
+	uint64_t doomed; /* chunks that wait for their last pin */
+	uint64_t refused; /* chunks whose bytes were not those of their digest */
+	bool huge_pages;
+};
+
+/* Huge pages if the system has enough of them; -EINVAL: less than a page. */
+int memory_arena_create(struct memory_arena **arena, uint64_t size);
+/* Nothing may be pinned or being filled. */
+void memory_arena_destroy(struct memory_arena *arena);
+
+/* The region, for registration. */
+void *memory_arena_base(const struct memory_arena *arena);
+uint64_t memory_arena_size(const struct memory_arena *arena);
+
+/* All zeroes. -ENOSPC: there is no room for that length. */
+int memory_arena_allocate(struct memory_arena *arena, uint64_t length,
+			  struct memory_chunk **chunk);
+/*
+ * -EBADMSG: the bytes are others; -EEXIST: there is such a chunk already. The
+ * caller then still has the chunk, to abandon it. On success it has not.
+ */
+int memory_arena_seal(struct memory_arena *arena, struct memory_chunk *chunk,
+		      const uint8_t digest[MEMORY_DIGEST_LEN]);
+void memory_arena_abandon(struct memory_arena *arena, struct memory_chunk *chunk);
+
+/* -ENOENT: no such chunk is sealed. */
+int memory_arena_pin(struct memory_arena *arena, const uint8_t digest[MEMORY_DIGEST_LEN],
+		     struct memory_chunk **chunk);
+void memory_arena_unpin(struct memory_arena *arena, struct memory_chunk *chunk);
+/* -ENOENT: no such chunk is sealed. */
+int memory_arena_free(struct memory_arena *arena, const uint8_t digest[MEMORY_DIGEST_LEN]);
+
+/* What is sealed, in no order; the function must not call the arena. */
+void memory_arena_each(struct memory_arena *arena,
+		       void (*tell)(void *arg, const struct memory_chunk *chunk), void *arg);
+void memory_arena_stats(struct memory_arena *arena, struct memory_arena_stats *stats);
+
+#endif

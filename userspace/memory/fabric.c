@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "fabric.h"
+
+#include "endpoint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_S 1000000000ULL
+
+uint64_t memory_fabric_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+void memory_fabric_join(struct memory_fabric *fabric, struct memory_party *party)
+{
+	party->next = fabric->parties;
+	fabric->parties = party;
+}
+
+void memory_fabric_leave(struct memory_fabric *fabric, struct memory_party *party)
+{
+	struct memory_party **at;
+
+	for (at = &fabric->parties; *at; at = &(*at)->next) {
+		if (*at == party) {
+			*at = party->next;
+			return;
+		}
+	}
+}
+
+/* Full counters mean that the other side has been woken many times already. */
+static void signal_fd(int fd)
+{
+	const uint64_t one = 1;
+
+	if (write(fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+static void drain_fd(int fd)
+{
+	uint64_t count;
+
+	if (read(fd, &count, sizeof(count)) < 0)
+		return;
+}
+
+void memory_fabric_kick(struct memory_fabric *fabric)
+{
+	signal_fd(fabric->kick);
+}
+
+void memory_fabric_tell(struct memory_fabric *fabric)
+{
+	signal_fd(fabric->news);
+}
+
+int memory_fabric_fd(const struct memory_fabric *fabric)
+{
+	return fabric->news;
+}
+
+/* Parties come and go by the owner's calls only, and this is the owner's thread. */
+void memory_fabric_dispatch(struct memory_fabric *fabric)
+{
+	struct memory_party *party;
+
+	drain_fd(fabric->news);
+	for (party = fabric->parties; party; party = party->next) {
+		if (party->dispatch)
+			party->dispatch(party);
+	}
+}
+
+static uint64_t run_parties(struct memory_fabric *fabric, uint64_t now)
+{
+	struct memory_party *party;
+	uint64_t next, at;
+
+	/* Parties may give up endpoints, and have to act on that. */
+	do {
+		next = UINT64_MAX;
+		for (party = fabric->parties; party; party = party->next) {
+			at = party->run(party, now);
+			if (at < next)
+				next = at;
+		}
+	} while (memory_endpoint_bury(fabric));
+	return next;
+}
+
+static bool work(struct memory_fabric *fabric)
+{
+	struct memory_party *party;
+
+	for (party = fabric->parties; party; party = party->next)
+		if (party->work && party->work(party))
+			return true;
+	return false;
+}
+
+/* NULL: for ever. */
+static struct timespec *timeout_until(uint64_t next, uint64_t now, struct timespec *timeout)
+{
+	uint64_t wait = next > now ? next - now : 0;
+
+	if (next == UINT64_MAX)
+		return NULL;
+	timeout->tv_sec = wait / NS_PER_S;
+	timeout->tv_nsec = wait % NS_PER_S;
+	return timeout;
+}
+
+static void handle_event(struct memory_fabric *fabric, int fd, uint64_t now)
+{
+	if (fd == fabric->kick)
+		drain_fd(fabric->kick);
+	else if (fd == fabric->completions->fd)
+		memory_endpoint_poll(fabric, now);
+	else
+		memory_endpoint_events(fabric);
+}
+
+static void *handle(void *arg)
+{
+	struct memory_fabric *fabric = arg;
+	struct epoll_event events[4];
+	struct timespec timeout;
+	uint64_t now = 0, next = 0;
+	bool stop;
+	int count;
+
+	do {
+		count = epoll_pwait2(fabric->epoll, events, 4, timeout_until(next, now, &timeout),
+				     NULL);
+		pthread_mutex_lock(&fabric->lock);
+		now = memory_fabric_now();
+		for (int i = 0; i < count; i++)
+			handle_event(fabric, events[i].data.fd, now);
+		memory_endpoint_bury(fabric);
+		next = run_parties(fabric, now);
+		if (work(fabric))
+			next = 0;
+		stop = fabric->stopping;
+		pthread_mutex_unlock(&fabric->lock);
+	} while (!stop);
+	return NULL;
+}
+
+/* The device that has this local address. */
+static struct ibv_context *find_address(struct memory_fabric *fabric, const char *text)
+{
+	const struct addrinfo hints = { .ai_flags = AI_NUMERICHOST };
+	struct ibv_context *verbs = NULL;
+	struct addrinfo *found;
+	struct rdma_cm_id *id;
+
+	if (getaddrinfo(text, NULL, &hints, &found))
+		return NULL;
+	if (!rdma_create_id(fabric->events, &id, NULL, RDMA_PS_TCP)) {
+		if (!rdma_bind_addr(id, found->ai_addr))
+			verbs = id->verbs;
+		rdma_destroy_id(id);
+	}
+	freeaddrinfo(found);
+	return verbs;
+}
+
+static int find_device(struct memory_fabric *fabric, const char *name, char *reason)
+{
+	int count;
+
+	fabric->devices = rdma_get_devices(&count);
+	for (int i = 0; fabric->devices && i < count; i++) {
+		if (name && strcmp(ibv_get_device_name(fabric->devices[i]->device), name))
+			continue;
+		fabric->verbs = fabric->devices[i];
+		return 0;
+	}
+	if (name && fabric->devices)
+		fabric->verbs = find_address(fabric, name);
+	if (fabric->verbs)
+		return 0;
+	if (name)
+		snprintf(reason, MEMORY_REASON_LEN,
+			 "no RDMA device is called %s or has such an address; see `rdma link`",
+			 name);
+	else
+		snprintf(reason, MEMORY_REASON_LEN,
+			 "there is no RDMA device; try `rdma link add rxe0 type rxe netdev ...`");
+	return -ENODEV;
+}
+
+static uint32_t byte_of(int number)
+{
+	return number < UINT8_MAX ? number : UINT8_MAX;
+}
+
+static int query(struct memory_fabric *fabric, char *reason)
+{
+	struct ibv_device_attr device;
+	struct ibv_port_attr port;
+
+	if (ibv_query_device(fabric->verbs, &device) || ibv_query_port(fabric->verbs, 1, &port)) {
+		snprintf(reason, MEMORY_REASON_LEN, "cannot query %s: %s",
+			 ibv_get_device_name(fabric->verbs->device), strerror(errno));
+		return -EIO;
+	}
+	/* Both are single bytes in a connection request. */
+	fabric->read_depth_max = byte_of(device.max_qp_init_rd_atom);
+	fabric->serve_depth_max = byte_of(device.max_qp_rd_atom);
+	fabric->message_max = port.max_msg_sz;
+	return 0;
+}
+
+static int watch(struct memory_fabric *fabric, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
+
+	if (fd < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) ||
+	    epoll_ctl(fabric->epoll, EPOLL_CTL_ADD, fd, &event))
+		return -errno;
+	return 0;
+}
+
+static void dismantle(struct memory_fabric *fabric)
+{
+	if (fabric->news >= 0)
+		close(fabric->news);
+	if (fabric->kick >= 0)
+		close(fabric->kick);
+	if (fabric->epoll >= 0)
+		close(fabric->epoll);
+	if (fabric->events)
+		rdma_destroy_event_channel(fabric->events);
+	if (fabric->completions)
+		ibv_destroy_comp_channel(fabric->completions);
+	if (fabric->pd)
+		ibv_dealloc_pd(fabric->pd);
+	if (fabric->devices)
+		rdma_free_devices(fabric->devices);
+	pthread_mutex_destroy(&fabric->lock);
+	free(fabric);
+}
+
+static int assemble(struct memory_fabric *fabric, const char *device, char *reason)
+{
+	int err;
+
+	fabric->events = rdma_create_event_channel();
+	if (!fabric->events) {
+		err = -errno;
+		snprintf(reason, MEMORY_REASON_LEN, "no connection manager: %s; load rdma_ucm",
+			 strerror(-err));
+		return err;
+	}
+	err = find_device(fabric, device, reason);
+	if (!err)
+		err = query(fabric, reason);
+	if (err)
+		return err;
+	fabric->pd = ibv_alloc_pd(fabric->verbs);
+	fabric->completions = ibv_create_comp_channel(fabric->verbs);
+	fabric->epoll = epoll_create1(EPOLL_CLOEXEC);
+	fabric->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	fabric->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (!fabric->pd || !fabric->completions || fabric->epoll < 0 ||
+	    fabric->kick < 0 || fabric->news < 0 || watch(fabric, fabric->kick) ||
+	    watch(fabric, fabric->completions->fd) || watch(fabric, fabric->events->fd)) {
+		err = errno ? -errno : -EIO;
+		snprintf(reason, MEMORY_REASON_LEN, "cannot use %s: %s",
+			 ibv_get_device_name(fabric->verbs->device), strerror(-err));
+		return err;
+	}
+	return 0;
+}
+
+int memory_fabric_open(struct memory_fabric **result, const char *device,
+		       char reason[MEMORY_REASON_LEN])
+{
+	struct memory_fabric *fabric = calloc(1, sizeof(*fabric));
+	int err;
+
+	snprintf(reason, MEMORY_REASON_LEN, "out of memory");
+	if (!fabric)
+		return -ENOMEM;
+	fabric->epoll = fabric->kick = fabric->news = -1;
+	pthread_mutex_init(&fabric->lock, NULL);
+	err = assemble(fabric, device, reason);
+	if (!err) {
+		err = -pthread_create(&fabric->thread, NULL, handle, fabric);
+		if (err)
+			snprintf(reason, MEMORY_REASON_LEN, "cannot start a thread: %s",
+				 strerror(-err));
+	}
+	if (err) {
+		dismantle(fabric);
+		return err;
+	}
+	*result = fabric;
+	return 0;
+}
+
+void memory_fabric_close(struct memory_fabric *fabric)
+{
+	if (!fabric)
+		return;
+	pthread_mutex_lock(&fabric->lock);
+	fabric->stopping = true;
+	pthread_mutex_unlock(&fabric->lock);
+	memory_fabric_kick(fabric);
+	pthread_join(fabric->thread, NULL);
+	dismantle(fabric);
+}
+
+int memory_fabric_resolve(const char *host, uint16_t port, struct sockaddr_storage *address,
+			  char reason[MEMORY_REASON_LEN])
+{
+	const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
+	struct addrinfo *found;
+	char service[8];
+	int err;
+
+	snprintf(service, sizeof(service), "%u", port);
+	err = getaddrinfo(host, service, &hints, &found);
+	if (err) {
+		snprintf(reason, MEMORY_REASON_LEN, "host %s: %s", host, gai_strerror(err));
+		return -EHOSTUNREACH;
+	}
+	memcpy(address, found->ai_addr, found->ai_addrlen);
+	freeaddrinfo(found);
+	return 0;
+}

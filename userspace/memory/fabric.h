@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * An RDMA device and the one thread that handles everything it says:
+ * completions, connection events, deadlines. Who uses it is a party: a donor, a
+ * client.
+ *
+ * Two threads. The owner is the one that opened the fabric (the daemon's loop);
+ * only it calls functions of this library that take a fabric, donor, client or
+ * registration cache. The fabric's own thread calls run() and work() of parties
+ * and everything of endpoints. One lock covers all that both touch: the fabric's
+ * thread has it whenever it is awake, the owner takes it inside of calls. News
+ * for the owner go through a descriptor: when it is readable, the owner calls
+ * memory_fabric_dispatch(), which calls dispatch() of parties, without the lock
+ * and in the owner's thread. So callbacks may call anything, but not start or stop
+ * parties.
+ */
+#ifndef DISTMIND_MEMORY_FABRIC_H
+#define DISTMIND_MEMORY_FABRIC_H
+
+#include "load.h"
+
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct memory_endpoint;
+struct memory_fabric;
+
+struct memory_party {
+	/* Acts on what has happened, with the lock; returns when to be called again. */
+	uint64_t (*run)(struct memory_party *party, uint64_t now);
+	/* Something long, without the lock for most of it; true: there is more. NULL: none. */
+	bool (*work)(struct memory_party *party);
+	/* Tells the owner's callbacks, in the owner's thread, without the lock. NULL: none. */
+	void (*dispatch)(struct memory_party *party);
+	struct memory_party *next;
+};
+
+/* Only endpoint.c and parties look inside. */
+struct memory_fabric {
+	pthread_mutex_t lock;
+	struct ibv_context *verbs;
+	struct ibv_pd *pd; /* of what is read into; not of what is read from */
+	struct ibv_comp_channel *completions;
+	struct rdma_event_channel *events;
+	uint32_t read_depth_max; /* READs that a connection can have in flight */
+	uint32_t serve_depth_max; /* and that a peer's can have */
+	uint32_t message_max;
+	uint32_t completion_queues;
+	struct memory_endpoint *dying;
+	struct memory_party *parties;
+	struct ibv_context **devices;
+	int epoll, kick, news;
+	bool stopping;
+	pthread_t thread;
+};
+
+/*
+ * The device of that name, or that has that local address, or the first if it is
+ * NULL. Loopback addresses have none: the connection manager does not do them. A
+ * negative errno with the reason.
+ */
+int memory_fabric_open(struct memory_fabric **fabric, const char *device,
+		       char reason[MEMORY_REASON_LEN]);
+/* All parties must be gone. */
+void memory_fabric_close(struct memory_fabric *fabric);
+
+/* To poll for reading, and what to call then. */
+int memory_fabric_fd(const struct memory_fabric *fabric);
+void memory_fabric_dispatch(struct memory_fabric *fabric);
+
+/* A host's name or address; may ask a name server. A negative errno with the reason. */
+int memory_fabric_resolve(const char *host, uint16_t port, struct sockaddr_storage *address,
+			  char reason[MEMORY_REASON_LEN]);
+
+uint64_t memory_fabric_now(void);
+
+/* For parties, with the lock. */
+void memory_fabric_join(struct memory_fabric *fabric, struct memory_party *party);
+void memory_fabric_leave(struct memory_fabric *fabric, struct memory_party *party);
+/* Wake the other thread: the fabric's, the owner's. */
+void memory_fabric_kick(struct memory_fabric *fabric);
+void memory_fabric_tell(struct memory_fabric *fabric);
+
+#endif
