@@ -4,14 +4,16 @@
 #   make install    both; DESTDIR= and PREFIX= as usual
 #   make dkms       the module through DKMS, built anew for every kernel
 #   make demo       the main job, in two guests
+#   make demo-pool  the memory pool, in three guests
 #   make check      all tests; T=PATTERN for a part of them
+#   make check-cluster  what wants several hosts
 #   make check-debug  guest tests on a kernel with KASAN, lockdep, kmemleak
 #   make bench      the benchmarks
 #   make fuzz       the parsers, ten minutes each
 #   make vm         a shell in a guest; K=6.12|6.1|uml|uml-debug
 #   make lint, unit, setup, netlink, clean
 #
-# demo, check, check-debug, bench and vm prepare the machine first, once.
+# demo, check, bench and vm prepare the machine first, once.
 
 O ?= build
 DISTMIND_VERSION := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' dkms.conf)
@@ -103,18 +105,27 @@ vm: $(if $(filter uml%,$(K)),$(K)-kernel,setup-guests)
 
 # Tests
 
-.PHONY: check check-debug demo bench lint
+.PHONY: check check-cluster check-debug demo demo-pool bench lint
 check: setup
 	@T='$(T)' scripts/check $(BUILD) native 6.1 6.12
 
 check-debug: setup uml-debug-kernel
 	@T='$(T)' RESULTS=$(BUILD)/results.debug scripts/check $(BUILD) uml-debug
 
+# Several stock kernels at once are more than two CPUs can emulate.
+check-cluster: setup uml-kernel
+	@T='$(T)' RESULTS=$(BUILD)/results.cluster scripts/check $(BUILD) cluster
+
 demo: setup-guests
 	$(call quietly,userspace)
 	$(call quietly,demo-programs)
 	$(call quietly,module-6.12)
 	@tests/demo/run
+
+demo-pool: setup-guests uml-kernel
+	$(call quietly,userspace)
+	$(call quietly,module-uml)
+	@tests/demo/run-pool
 
 bench: setup uml-kernel
 	$(call quietly,userspace)

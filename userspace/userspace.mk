@@ -110,7 +110,7 @@ $(LIB): $(call us_objects,$(LIB_SRC)) userspace/libdistmind/libdistmind.map
 	@mkdir -p $(@D)
 	$(call us_say,LD,$@)$(CC) $(CFLAGS) $(EXTRA_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,-z,defs \
 		-Wl,--version-script=userspace/libdistmind/libdistmind.map \
-		$(filter %.o,$^) $(NL_LIBS) -o $@
+		$(filter %.o,$^) $(NL_LIBS) -ljansson -o $@
 
 $(LIB_LINK): $(LIB)
 	@ln -sf $(SONAME) $@
@@ -120,9 +120,11 @@ $(LIB_LINK): $(LIB)
 US_LINK = $(CC) $(CFLAGS) $(EXTRA_CFLAGS) $(LDFLAGS) $(filter %.o,$^) -L$(O)/lib -ldistmind \
 	-Wl,-rpath,'$$ORIGIN/../lib' -Wl,--as-needed
 
-$(O)/bin/distmindd: $(call us_objects,$(DAEMON_SRC) $(PLACEMENT_SRC) $(COMMON_SRC)) $(LIB_LINK)
+$(O)/bin/distmindd: $(call us_objects,$(DAEMON_SRC) $(PLACEMENT_SRC) $(CATALOG_SRC) $(MEMORY_SRC) \
+		$(MODEL_SRC) $(SHARDING_SRC) $(PLANNER_SRC) $(COMMON_SRC)) $(LIB_LINK)
 	@mkdir -p $(@D)
-	$(call us_say,LD,$@)$(US_LINK) $(SYSTEMD_LIBS) -linih -lm -o $@
+	$(call us_say,LD,$@)$(US_LINK) $(SYSTEMD_LIBS) -lcurl -lcrypto -ljansson -libverbs -lrdmacm \
+		-linih -lm -o $@
 
 $(O)/bin/distmind-sim: $(call us_objects,$(SIM_SRC) $(PLACEMENT_SRC) $(ROUTER_SRC) $(PLANNER_SRC) \
 		$(COMMON_SRC)) $(LIB_LINK)
@@ -136,15 +138,27 @@ $(O)/bin/distmind-engine-cpu: $(call us_objects,$(ENGINE_CPU_SRC) $(COMMON_SRC))
 # The completion is part of the program, by an instruction that -MMD does not see.
 $(call us_objects,userspace/distmindctl/completion.c): userspace/distmindctl/distmindctl.bash
 
-$(O)/bin/distmindctl: $(call us_objects,$(CTL_SRC) userspace/common/size.c) $(LIB_LINK)
+# How distmindd is talked to is no part of the library's interface; what is promised of a gpu is
+# what distmindd's configuration says.
+CTL_CONFIG_SRC := userspace/distmindd/config.c userspace/distmindd/log.c
+$(O)/bin/distmindctl: $(call us_objects,$(CTL_SRC) $(MODEL_SRC) $(PLACEMENT_SRC) $(COMMON_SRC) \
+		$(CTL_CONFIG_SRC) userspace/libdistmind/service.c) $(LIB_LINK)
 	@mkdir -p $(@D)
-	$(call us_say,LD,$@)$(US_LINK) $(SMARTCOLS_LIBS) $(TRACEFS_LIBS) -o $@
+	$(call us_say,LD,$@)$(US_LINK) $(SMARTCOLS_LIBS) $(TRACEFS_LIBS) $(SYSTEMD_LIBS) -lcrypto \
+		-ljansson -linih -lm -o $@
+# So are its tests, see tests/unit/unit.mk.
+US_CTL_TESTS := $(patsubst tests/unit/%.c,$(O)/unit/%,$(wildcard tests/unit/ctl_*.c))
+$(O)/unit/lib/ctl-config.a: $(patsubst %.c,$(O)/unit/obj/%.o,$(CTL_CONFIG_SRC))
+$(US_CTL_TESTS): $(O)/unit/lib/model.a $(O)/unit/lib/ctl-config.a $(O)/unit/lib/placement.a
+$(US_CTL_TESTS): UNIT_LIBS += $(O)/unit/lib/common.a -linih -lcrypto
 
 .SECONDARY: $(call us_objects,$(EXAMPLE_SRC))
-$(O)/examples/train $(O)/examples/serve: $(call us_objects,$(EXAMPLE_NET_SRC))
+$(O)/examples/train $(O)/examples/serve $(O)/examples/infer: $(call us_objects,$(EXAMPLE_NET_SRC))
+$(O)/examples/infer: $(call us_objects,$(MODEL_SRC))
+$(O)/examples/infer: EXAMPLE_LIBS = -lcrypto -ljansson
 $(O)/examples/%: $(O)/obj/userspace/examples/%.o $(LIB_LINK)
 	@mkdir -p $(@D)
-	$(call us_say,LD,$@)$(US_LINK) -lm -o $@
+	$(call us_say,LD,$@)$(US_LINK) $(EXAMPLE_LIBS) -lm -o $@
 
 $(O)/man/%: docs/man/%.scd
 	@mkdir -p $(@D)

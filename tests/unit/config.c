@@ -80,6 +80,63 @@ static void every_key_is_read(void **state)
 	assert_int_equal(config.log_level, LOG_DEBUG);
 }
 
+static void every_key_of_the_memory_pool_is_read(void **state)
+{
+	struct config config;
+
+	(void)state;
+	assert_int_equal(read_text("[host]\n"
+				   "name = gpu-1.rack\n"
+				   "address = 10.0.0.1\n"
+				   "[donor]\n"
+				   "memory = 8G\n"
+				   "spool = /srv/spool\n"
+				   "rdma-device = mlx5_0\n"
+				   "rdma-port = 7000\n"
+				   "[catalog]\n"
+				   "kind = etcd\n"
+				   "path = /srv/catalog\n"
+				   "endpoints = http://a:2379,http://b:2379\n"
+				   "pool = red\n"
+				   "[models]\n"
+				   "socket = /run/models\n",
+				   &config),
+			 0);
+	assert_string_equal(config.models.host, "gpu-1.rack");
+	assert_string_equal(config.models.address, "10.0.0.1");
+	assert_int_equal(config.models.donor_memory, 8ULL << 30);
+	assert_string_equal(config.models.spool, "/srv/spool");
+	assert_string_equal(config.models.rdma_device, "mlx5_0");
+	assert_int_equal(config.models.rdma_port, 7000);
+	assert_true(config.models.etcd);
+	assert_string_equal(config.models.catalog, "/srv/catalog");
+	assert_string_equal(config.models.endpoints, "http://a:2379,http://b:2379");
+	assert_string_equal(config.models.pool, "red");
+	assert_string_equal(config.models.socket, "/run/models");
+	assert_int_equal(read_text("[donor]\nmemory = 0\n", &config), 0);
+	assert_int_equal(config.models.donor_memory, 0);
+}
+
+static void errors_of_the_memory_pool_name_the_fix(void **state)
+{
+	char text[512];
+
+	(void)state;
+	expect_error("[host]\nname = a host\n", 2, "is not a name: write letters");
+	expect_error("[host]\nname =\n", 2, "write 1 to 63 characters");
+	expect_error("[donor]\nmemory = much\n", 2, "such as 8G, or 0");
+	expect_error("[donor]\nmemory = 4K\n", 2, "is not an amount of memory");
+	expect_error("[donor]\nspool = spool\n", 2, "begin it with /");
+	expect_error("[donor]\nrdma-port = 65536\n", 2, "write 1 to 65535");
+	expect_error("[donor]\nrdma-port = -1\n", 2, "write 1 to 65535");
+	expect_error("[catalog]\nkind = zookeeper\n", 2, "write embedded, or etcd");
+	expect_error("[catalog]\nkind = etcd\n", 2, "endpoints: kind = etcd needs them");
+	memset(text, 0, sizeof(text));
+	strcpy(text, "[models]\nsocket = /");
+	memset(text + strlen(text), 'x', 108);
+	expect_error(text, 2, "write 1 to 107 characters");
+}
+
 static void what_is_left_out_has_its_default(void **state)
 {
 	struct config config, defaults;
@@ -193,12 +250,17 @@ static void the_sample_is_right_and_holds_the_defaults(void **state)
 	assert_int_equal(config.memory_overcommit, 100);
 	assert_int_equal(config.lost_gpu_keep_us, 600000000);
 	assert_int_equal(config.log_level, LOG_INFO);
+	assert_int_equal(config.models.donor_memory, 64U << 20);
+	assert_int_equal(config.models.rdma_port, 7471);
+	assert_string_equal(config.models.catalog, "/var/lib/distmind/catalog");
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_key_is_read),
+		cmocka_unit_test(every_key_of_the_memory_pool_is_read),
+		cmocka_unit_test(errors_of_the_memory_pool_name_the_fix),
 		cmocka_unit_test(what_is_left_out_has_its_default),
 		cmocka_unit_test(times_have_units),
 		cmocka_unit_test(errors_name_the_line_and_the_fix),

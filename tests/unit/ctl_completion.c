@@ -50,7 +50,7 @@ static void expect(const char *line, const char *completions)
 static void nouns_and_verbs(void **state)
 {
 	(void)state;
-	expect("", "gpu vgpu buffer request policy top trace monitor run doctor completion help version");
+	expect("", "gpu vgpu buffer request model pool policy top trace monitor run doctor completion help version");
 	expect("v", "vgpu version");
 	expect("gpu ", "list show drain undrain remove grace hang");
 	expect("gpu d", "drain");

@@ -315,6 +315,134 @@ static void vgpus_of_a_lost_gpu_move(void **state)
 	check_view();
 }
 
+/* One by one in their order, the first two would leave no room for the third. */
+static void vgpus_of_a_lost_gpu_are_placed_at_once(void **state)
+{
+	uint32_t small, middle, large;
+
+	(void)state;
+	fake_gpu(8 * G, "cpu", 0);
+	fake_gpu(8 * G, "cpu", 0);
+	fake_gpu(8 * G, "cpu", 1);
+	small = fake_vgpu(1 * G, 200, 0);
+	middle = fake_vgpu(1 * G, 300, 0);
+	large = fake_vgpu(1 * G, 400, 0);
+	fake_vgpu(1 * G, 600, 1);
+	fake_vgpu(1 * G, 500, 2);
+	assert_int_equal(turn(), 0);
+	fake_gpu_state(0, DISTMIND_GPU_STATE_LOST);
+	assert_int_equal(turn(), 0);
+	assert_int_equal(kernel.sets, 3);
+	assert_int_equal(fake_vgpu_gpu(large), 1);
+	assert_int_equal(fake_vgpu_gpu(middle), 2);
+	assert_int_equal(fake_vgpu_gpu(small), 2);
+	check_view();
+}
+
+static void a_box_is_lost_as_a_whole(void **state)
+{
+	uint32_t vgpus[6];
+
+	(void)state;
+	for (uint32_t i = 0; i < 6; i++)
+		fake_gpu(8 * G, "cpu", i / 2);
+	for (uint32_t i = 0; i < 6; i++)
+		vgpus[i] = fake_vgpu(1 * G, 300 + 10 * i, i % 2);
+	assert_int_equal(turn(), 0);
+	fake_gpu_state(0, DISTMIND_GPU_STATE_LOST);
+	fake_gpu_state(1, DISTMIND_GPU_STATE_LOST);
+	assert_int_equal(turn(), 0);
+	assert_int_equal(kernel.sets, 6);
+	for (uint32_t i = 0; i < 6; i++)
+		assert_in_range(fake_vgpu_gpu(vgpus[i]), 2, 5);
+	check_view();
+}
+
+static void a_move_that_is_refused_does_not_stop_the_others(void **state)
+{
+	uint32_t first, second, third;
+
+	(void)state;
+	fake_gpu(8 * G, "cpu", 0);
+	fake_gpu(8 * G, "cpu", 0);
+	first = fake_vgpu(1 * G, 200, 0);
+	second = fake_vgpu(1 * G, 300, 0);
+	third = fake_vgpu(1 * G, 100, 0);
+	assert_int_equal(turn(), 0);
+	/* Its end is not known yet when the plan is made. */
+	kernel.deaf = true;
+	fake_vgpu_delete(second);
+	kernel.deaf = false;
+	fake_gpu_state(0, DISTMIND_GPU_STATE_LOST);
+	assert_int_equal(turn(), 0);
+	assert_int_equal(kernel.sets, 3);
+	assert_int_equal(fake_vgpu_gpu(first), 1);
+	assert_int_equal(fake_vgpu_gpu(third), 1);
+	/* Nor is it tried again and again. */
+	assert_int_equal(turn(), 0);
+	assert_int_equal(kernel.sets, 3);
+	fake_overrun();
+	assert_int_equal(turn(), 0);
+	check_view();
+}
+
+static void a_plan_whose_gpu_goes_too_is_made_good(void **state)
+{
+	uint32_t vgpus[4];
+
+	(void)state;
+	fake_gpu(8 * G, "cpu", 0);
+	fake_gpu(4 * G, "cpu", 0);
+	fake_gpu(8 * G, "cpu", 1);
+	for (int i = 0; i < 4; i++)
+		vgpus[i] = fake_vgpu(1 * G, 100, 0);
+	assert_int_equal(turn(), 0);
+	fake_gpu_state(0, DISTMIND_GPU_STATE_LOST);
+	assert_int_equal(pool_update(&pool), 0);
+	/* The one that all of them would go to. */
+	fake_gpu_state(1, DISTMIND_GPU_STATE_LOST);
+	assert_int_equal(decide(&pool, &config), 0);
+	assert_int_equal(kernel.sets, 5);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(fake_vgpu_gpu(vgpus[i]), 2);
+	check_view();
+}
+
+static void a_vgpu_too_large_for_its_gpu_is_not_taken_for_a_smaller_one(void **state)
+{
+	uint32_t vgpu;
+
+	(void)state;
+	fake_gpu(4 * G, "cpu", 0);
+	fake_gpu(4 * G, "cpu", 0);
+	vgpu = fake_vgpu(6 * G, 100, 0);
+	assert_int_equal(turn(), 0);
+	fake_gpu_state(0, DISTMIND_GPU_STATE_LOST);
+	assert_int_equal(turn(), 0);
+	assert_int_equal(fake_vgpu_gpu(vgpu), 0);
+	fake_gpu(8 * G, "cpu", 0);
+	assert_int_equal(turn(), 0);
+	assert_int_equal(fake_vgpu_gpu(vgpu), 2);
+}
+
+static void a_lost_gpu_with_many_vgpus_takes_several_turns(void **state)
+{
+	int turns = 1;
+
+	(void)state;
+	fake_gpu(8 * G, "cpu", 0);
+	for (int i = 0; i < 900; i++)
+		fake_vgpu(4096, 1, 0);
+	fake_gpu(8 * G, "cpu", 0);
+	assert_int_equal(turn(), 0);
+	fake_gpu_state(0, DISTMIND_GPU_STATE_LOST);
+	while (turn() == 1)
+		turns++;
+	assert_in_range(turns, 2, 10);
+	assert_int_equal(kernel.sets, 900);
+	check_view();
+}
+
 static void vgpus_wait_for_room_and_get_it_before_requests(void **state)
 {
 	uint32_t vgpu, other;
@@ -620,6 +748,12 @@ int main(void)
 		decide_test(lost_events_are_made_up_for_by_listing),
 		decide_test(nothing_is_decided_while_the_pool_cannot_be_listed),
 		decide_test(vgpus_of_a_lost_gpu_move),
+		decide_test(vgpus_of_a_lost_gpu_are_placed_at_once),
+		decide_test(a_box_is_lost_as_a_whole),
+		decide_test(a_move_that_is_refused_does_not_stop_the_others),
+		decide_test(a_plan_whose_gpu_goes_too_is_made_good),
+		decide_test(a_vgpu_too_large_for_its_gpu_is_not_taken_for_a_smaller_one),
+		decide_test(a_lost_gpu_with_many_vgpus_takes_several_turns),
 		decide_test(vgpus_wait_for_room_and_get_it_before_requests),
 		decide_test(vgpus_are_not_moved_to_another_kind),
 		decide_test(a_new_parked_vgpu_is_bound),

@@ -110,9 +110,8 @@ $(UNIT_POOL): $(O)/unit/%: $(O)/unit/obj/tests/unit/%.o $(foreach library,sim me
 $(UNIT_POLICY): $(O)/unit/%: $(O)/unit/obj/tests/unit/%.o $(call unit_archive,policy)
 	$(call us_say,LD,$@)$(UNIT_LINK)
 
-$(O)/unit/%: $(O)/unit/obj/tests/unit/%.o $(call unit_archive,distmindd) \
-		$(call unit_archive,placement) $(call unit_archive,common) \
-		$(call unit_archive,libdistmind)
-	$(call us_say,LD,$@)$(UNIT_LINK)
+$(O)/unit/%: $(O)/unit/obj/tests/unit/%.o $(foreach library,distmindd memory catalog sharding planner \
+		placement model common libdistmind,$(call unit_archive,$(library)))
+	$(call us_say,LD,$@)$(UNIT_LINK) -lcrypto -lcurl -libverbs -lrdmacm
 
 -include $(wildcard $(O)/unit/obj/*/*/*.d $(O)/unit/obj/*/*/*/*.d)

@@ -134,7 +134,9 @@ static int read_text(struct ini_file *file, const struct ini_key *key, const cha
 static int read_path(struct ini_file *file, const struct ini_key *key, const char *value)
 {
 	if (*value != '/')
-		return ini_file_complain(file, "%s: \"%s\" is not a path from the root: begin it with /",
+		return ini_file_complain(file,
+					 "%s: \"%s\" is not a path from the root: begin it "
+					 "with /",
 					 key->name, value);
 	return read_text(file, key, value);
 }
@@ -145,8 +147,8 @@ static int read_memory(struct ini_file *file, const struct ini_key *key, const c
 
 	if (size_parse(value, &bytes) || (bytes && bytes < 1U << 20) || bytes >> 50)
 		return ini_file_complain(file,
-					 "%s: \"%s\" is not an amount of memory: write a number and "
-					 "M, G or T, such as 8G, or 0",
+					 "%s: \"%s\" is not an amount of memory: write a number "
+					 "and M, G or T, such as 8G, or 0",
 					 key->name, value);
 	((struct config *)file->settings)->models.donor_memory = bytes;
 	return 0;
@@ -171,7 +173,9 @@ static int read_catalog(struct ini_file *file, const struct ini_key *key, const 
 
 	config->models.etcd = !strcmp(value, "etcd");
 	if (!config->models.etcd && strcmp(value, "embedded"))
-		return ini_file_complain(file, "%s: \"%s\" is no kind of catalog: write embedded, or etcd",
+		return ini_file_complain(file,
+					 "%s: \"%s\" is no kind of catalog: write embedded, or "
+					 "etcd",
 					 key->name, value);
 	return 0;
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The event loop: the kernel's events, signals, and three clocks: for lost
- * gpus, for a pool that could not be listed, for the status that is shown.
+ * The event loop: the kernel's events, signals, and clocks: for lost
+ * gpus, for a pool that could not be listed, for the status that is shown, for the end.
  */
 #include "daemon.h"
 
 #include "decide.h"
 #include "log.h"
+#include "models.h"
 #include "pool.h"
 
 #include <errno.h>
@@ -19,6 +20,7 @@
 
 #define RETRY_US 100000
 #define STATUS_US 1000000
+#define LEAVE_US 1000000 /* at most, to say goodbye to the pool */
 #define ACCURACY_US 10000
 
 struct daemon {
@@ -26,11 +28,14 @@ struct daemon {
 	struct config config;
 	struct distmind_pool *kernel;
 	struct pool pool;
+	struct models *models; /* NULL: none on this host */
 	sd_event *loop;
 	sd_event_source *again;	 /* there was more than fits one turn */
 	sd_event_source *retry;	 /* the pool is stale */
 	sd_event_source *expiry; /* a gpu has been lost for too long */
 	sd_event_source *status;
+	sd_event_source *leave; /* the pool does not answer */
+	bool leaving;
 };
 
 int daemon_configure(const struct daemon_options *options, struct config *config)
@@ -72,6 +77,9 @@ static int work(struct daemon *daemon)
 {
 	int ret = pool_update(&daemon->pool);
 
+	/* What the cache of weights gives up is there to be decided on at once. */
+	if (!ret && daemon->models && weights_follow(&daemon->models->weights, &daemon->pool))
+		ret = pool_update(&daemon->pool);
 	if (!ret)
 		ret = decide(&daemon->pool, &daemon->config);
 	if (ret < 0 && ret != -EAGAIN) {
@@ -118,6 +126,23 @@ static int on_status(sd_event_source *source, uint64_t us, void *arg)
 	return 0;
 }
 
+static void on_left(const struct catalog_result *result, void *arg)
+{
+	struct daemon *daemon = arg;
+
+	if (result->err != -ECANCELED)
+		sd_event_exit(daemon->loop, 0);
+}
+
+static int on_leave_time(sd_event_source *source, uint64_t us, void *arg)
+{
+	struct daemon *daemon = arg;
+
+	(void)source;
+	(void)us;
+	return sd_event_exit(daemon->loop, 0);
+}
+
 static int on_end(sd_event_source *source, const struct signalfd_siginfo *info, void *arg)
 {
 	struct daemon *daemon = arg;
@@ -125,7 +150,12 @@ static int on_end(sd_event_source *source, const struct signalfd_siginfo *info, 
 	(void)source;
 	log_info("stopping", LOG_S("signal", sigabbrev_np((int)info->ssi_signo)));
 	sd_notify(0, "STOPPING=1");
-	return sd_event_exit(daemon->loop, 0);
+	/* A second signal does not wait. */
+	if (daemon->leaving || !daemon->models || models_leave(daemon->models, on_left, daemon))
+		return sd_event_exit(daemon->loop, 0);
+	daemon->leaving = true;
+	arm(daemon->leave, daemon->pool.clock_us() + LEAVE_US);
+	return 0;
 }
 
 /* A configuration that is wrong changes nothing. */
@@ -196,6 +226,8 @@ static int open_loop(struct daemon *daemon)
 	if (err >= 0)
 		err = add_timer(daemon, &daemon->status, on_status);
 	if (err >= 0)
+		err = add_timer(daemon, &daemon->leave, on_leave_time);
+	if (err >= 0)
 		err = sd_event_set_watchdog(daemon->loop, 1);
 	if (err < 0)
 		log_error("no-event-loop", LOG_S("reason", strerror(-err)));
@@ -208,6 +240,7 @@ static void close_loop(struct daemon *daemon)
 	sd_event_source_unref(daemon->retry);
 	sd_event_source_unref(daemon->expiry);
 	sd_event_source_unref(daemon->status);
+	sd_event_source_unref(daemon->leave);
 	sd_event_unref(daemon->loop);
 }
 
@@ -235,8 +268,10 @@ static int open_pool(struct daemon *daemon)
 
 static int serve(struct daemon *daemon)
 {
-	int err = work(daemon);
+	int err;
 
+	daemon->models = models_open(daemon->loop, daemon->kernel, &daemon->config.models);
+	err = work(daemon);
 	if (err < 0)
 		return err;
 	log_info("ready", LOG_S("version", DISTMIND_VERSION),
@@ -257,6 +292,7 @@ int daemon_run(const struct daemon_options *options, const struct config *config
 	err = open_loop(&daemon);
 	if (!err)
 		err = serve(&daemon);
+	models_close(daemon.models);
 	close_loop(&daemon);
 	pool_free(&daemon.pool);
 	distmind_pool_close(daemon.kernel);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* Changes in one turn of the event loop: signals and the watchdog wait so long. */
 #define TURN_CHANGES 256
@@ -161,6 +162,42 @@ static struct pool_vgpu *next_unbound(const struct pool *pool, uint64_t from)
 	return NULL;
 }
 
+static bool is_ready(const struct pool *pool, uint32_t id)
+{
+	const struct pool_gpu *gpu = table_find(&pool->gpus, id);
+
+	return gpu && gpu->record.state == DISTMIND_GPU_STATE_READY;
+}
+
+/*
+ * Binds a vgpu and takes in what came of it. If the kernel will not, it is not tried again
+ * until something changes; but for a gpu that went meanwhile, for then another may do.
+ */
+static int bind_to(struct turn *turn, struct pool_vgpu *vgpu, uint32_t gpu)
+{
+	struct distmind_vgpu_record record = vgpu->record;
+	struct pool *pool = turn->pool;
+	struct pool_vgpu *after;
+	int err, ret;
+
+	record.gpu = gpu;
+	err = distmind_pool_vgpu_set(pool->kernel, &record, DISTMIND_SET_GPU);
+	if (!err) {
+		log_info("vgpu-bound", LOG_U("vgpu", record.id), LOG_S("name", record.name),
+			 LOG_U("gpu", gpu));
+		/* Should its event get lost, it is at least not bound twice. */
+		vgpu->record.gpu = gpu;
+		return update(turn);
+	}
+	log_warning("vgpu-not-bound", LOG_U("vgpu", record.id), LOG_U("gpu", gpu),
+		    LOG_S("reason", distmind_pool_error(pool->kernel)));
+	ret = update(turn);
+	after = table_find(&pool->vgpus, record.id);
+	if (after)
+		after->stuck = is_ready(pool, gpu);
+	return ret;
+}
+
 static int bind(struct turn *turn, struct pool_vgpu *vgpu)
 {
 	struct distmind_vgpu_record record = vgpu->record;
@@ -183,19 +220,71 @@ static int bind(struct turn *turn, struct pool_vgpu *vgpu)
 		vgpu->waits = true;
 		return 0;
 	}
-	record.gpu = placed.gpus[0];
-	err = distmind_pool_vgpu_set(turn->pool->kernel, &record, DISTMIND_SET_GPU);
-	if (!err) {
-		log_info("vgpu-bound", LOG_U("vgpu", record.id), LOG_S("name", record.name),
-			 LOG_U("gpu", record.gpu));
-		/* Should its event get lost, it is at least not bound twice. */
-		vgpu->record.gpu = record.gpu;
-	} else {
-		log_warning("vgpu-not-bound", LOG_U("vgpu", record.id), LOG_U("gpu", record.gpu),
-			    LOG_S("reason", distmind_pool_error(turn->pool->kernel)));
-		vgpu->stuck = true;
+	return bind_to(turn, vgpu, placed.gpus[0]);
+}
+
+static bool any_lost(const struct pool *pool)
+{
+	struct pool_vgpu *vgpu;
+
+	table_each(&pool->vgpus, vgpu)
+		if (!vgpu->stuck && vgpu->record.gpu != DISTMIND_GPU_NONE &&
+		    !pool_vgpu_bound(pool, vgpu))
+			return true;
+	return false;
+}
+
+static void log_recovery(const struct view_recovery *recovery)
+{
+	char text[DISTMIND_REASON_LEN + 96];
+
+	log_warning("recovery-planned", LOG_U("vgpus", recovery->count + recovery->waiting),
+		    LOG_U("moves", recovery->count), LOG_U("waiting", recovery->waiting));
+	for (uint32_t i = 0; i < recovery->count; i++) {
+		const struct view_move *move = &recovery->moves[i];
+
+		snprintf(text, sizeof(text),
+			 "vgpu %u goes from gpu %u, which is lost, to gpu %u: %s", move->vgpu,
+			 move->from, move->to, move->why);
+		log_info("recovery-move", LOG_S("plan", text));
 	}
-	return update(turn);
+}
+
+/*
+ * All vgpus of lost gpus, by one plan, move by move. What the plan has no place for, and what
+ * changes under it, is left to bind(). Returns as take_turn().
+ */
+static int recover(struct turn *turn)
+{
+	struct view_recovery recovery;
+	struct pool *pool = turn->pool;
+	struct pool_vgpu *vgpu;
+	int ret;
+
+	if (!any_lost(pool))
+		return 0;
+	ret = view_recover(&pool->view, pool, turn->config, &recovery);
+	if (ret) {
+		/* It goes on one by one, which needs less. */
+		log_error("recovery-not-planned", LOG_S("reason", "out of memory"));
+		return 0;
+	}
+	if (recovery.count)
+		log_recovery(&recovery);
+	for (uint32_t i = 0; i < recovery.count && !ret; i++) {
+		const struct view_move *move = &recovery.moves[i];
+
+		if (turn->changes >= TURN_CHANGES) {
+			ret = 1;
+			break;
+		}
+		vgpu = table_find(&pool->vgpus, move->vgpu);
+		if (vgpu && vgpu->record.gpu == move->from && !pool_vgpu_bound(pool, vgpu) &&
+		    is_ready(pool, move->to))
+			ret = bind_to(turn, vgpu, move->to);
+	}
+	free(recovery.moves);
+	return ret;
 }
 
 static int take_turn(struct turn *turn)
@@ -207,6 +296,9 @@ static int take_turn(struct turn *turn)
 	int err;
 
 	/* Those who were promised something come before those who ask. */
+	err = recover(turn);
+	if (err)
+		return err;
 	while ((vgpu = next_unbound(turn->pool, from))) {
 		if (turn->changes >= TURN_CHANGES)
 			return 1;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The decisions: an answer for every request, a gpu for every vgpu that has
- * lost its own, an end for gpus that stay lost. The pool must be up to date.
+ * lost its own (all of them by one plan), an end for gpus that stay lost. The
+ * pool must be up to date.
  */
 #ifndef DISTMINDD_DECIDE_H
 #define DISTMINDD_DECIDE_H

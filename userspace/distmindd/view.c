@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void view_free(struct view *view)
@@ -14,6 +15,7 @@ void view_free(struct view *view)
 	if (view->pool)
 		placement_free(&view->placement);
 	placement_pool_free(view->pool);
+	free(view->vgpus);
 	*view = (struct view){ 0 };
 }
 
@@ -22,13 +24,13 @@ void view_forget(struct view *view)
 	view->fresh = false;
 }
 
-static int fill(struct placement_pool *view, const struct pool *pool, const struct config *config)
+static int fill_gpus(struct placement_pool *view, const struct pool *pool,
+		     const struct config *config)
 {
 	struct placement_overcommit overcommit = {
 		.share = config->share_overcommit,
 		.memory = config->memory_overcommit,
 	};
-	struct pool_vgpu *vgpu;
 	struct pool_gpu *gpu;
 	int added;
 
@@ -37,16 +39,38 @@ static int fill(struct placement_pool *view, const struct pool *pool, const stru
 		if (added < 0)
 			return added;
 	}
-	/* The rows of both are in the same order. */
+	return 0;
+}
+
+/* After the gpus, whose rows are in the same order. */
+static int fill_vgpus(struct placement_pool *view, const struct pool *pool, uint32_t *ids)
+{
+	struct pool_vgpu *vgpu;
+	struct pool_gpu *gpu;
+	uint32_t number;
+	int added, kind;
+
 	table_each(&pool->vgpus, vgpu) {
 		gpu = table_find(&pool->gpus, vgpu->record.gpu);
 		if (!gpu)
 			continue;
-		added = placement_records_add_vgpu(
-			view, &vgpu->record,
-			(uint32_t)(gpu - (struct pool_gpu *)pool->gpus.rows));
+		number = (uint32_t)(gpu - (struct pool_gpu *)pool->gpus.rows);
+		kind = placement_pool_find_kind(view, gpu->record.kind);
+		/*
+		 * On gpus that nobody is placed on there is nothing to be counted, but for what
+		 * is to be moved: not what is stuck, nor what was too large for its gpu, of which
+		 * only a part would be.
+		 */
+		if (kind < 0 || (!pool_vgpu_bound(pool, vgpu) &&
+				 (vgpu->stuck ||
+				  vgpu->record.memory > view->gpus.rows[number].memory)))
+			continue;
+		added = placement_records_add_vgpu(view, &vgpu->record, number);
 		if (added < 0)
 			return added;
+		/* A tenant is not moved to another kind. */
+		view->grants.rows[added].request.need.kinds = 1ULL << kind;
+		ids[added] = vgpu->record.id;
 	}
 	return 0;
 }
@@ -66,7 +90,8 @@ static void observe_all(struct placement *placement, const struct pool *pool)
 static int refresh(struct view *view, const struct pool *pool, const struct config *config)
 {
 	struct placement_pool *made = placement_pool_new();
-	int err = made ? 0 : -ENOMEM;
+	uint32_t *vgpus = calloc(pool->vgpus.count + 1, sizeof(*vgpus));
+	int err = made && vgpus ? 0 : -ENOMEM;
 
 	/* Kinds that are gone take room from those that come: start anew. */
 	if (view->pool && view->pool->kind_count == PLACEMENT_KINDS_MAX)
@@ -75,7 +100,9 @@ static int refresh(struct view *view, const struct pool *pool, const struct conf
 		if (placement_pool_add_kind(made, view->pool->kinds[i].name) < 0)
 			err = -ENOMEM;
 	if (!err)
-		err = fill(made, pool, config);
+		err = fill_gpus(made, pool, config);
+	if (!err)
+		err = fill_vgpus(made, pool, vgpus);
 	if (!err && view->pool) {
 		err = placement_set_pool(&view->placement, made);
 	} else if (!err) {
@@ -85,10 +112,13 @@ static int refresh(struct view *view, const struct pool *pool, const struct conf
 	}
 	if (err) {
 		placement_pool_free(made);
+		free(vgpus);
 		return err;
 	}
 	placement_pool_free(view->pool);
+	free(view->vgpus);
 	view->pool = made;
+	view->vgpus = vgpus;
 	view->fresh = true;
 	return 0;
 }
@@ -120,5 +150,67 @@ int view_place(struct view *view, const struct pool *pool, const struct config *
 	err = placement_decide(&view->placement, &wanted, answer);
 	for (uint32_t i = 0; !err && i < answer->count; i++)
 		answer->gpus[i] = view->pool->gpus.rows[answer->gpus[i]].id;
+	return err;
+}
+
+static bool box_failed(const struct placement_pool *pool, uint32_t box)
+{
+	placement_each_gpu(pool, box, gpu)
+		if (pool->gpus.rows[gpu].state != PLACEMENT_FAILED)
+			return false;
+	return true;
+}
+
+static int plan_recovery(struct placement *placement, struct placement_plan *plan)
+{
+	const struct placement_pool *pool = placement->pool;
+	int err = 0;
+
+	for (uint32_t box = 0; box < pool->boxes.count && !err; box++) {
+		if (box_failed(pool, box)) {
+			err = placement_recover_box(placement, box, plan);
+			continue;
+		}
+		placement_each_gpu(pool, box, gpu)
+			if (!err && pool->gpus.rows[gpu].state == PLACEMENT_FAILED &&
+			    pool->gpus.rows[gpu].first_hold != PLACEMENT_NONE)
+				err = placement_recover_gpu(placement, gpu, plan);
+	}
+	return err;
+}
+
+static void describe_move(const struct view *view, const struct placement_move *move,
+			  struct view_move *described)
+{
+	described->vgpu = view->vgpus[move->grant];
+	described->from = view->pool->gpus.rows[move->from[0]].id;
+	described->to = view->pool->gpus.rows[move->to[0]].id;
+	memcpy(described->why, move->why, sizeof(described->why));
+}
+
+int view_recover(struct view *view, const struct pool *pool, const struct config *config,
+		 struct view_recovery *recovery)
+{
+	struct placement_plan plan = PLACEMENT_PLAN_EMPTY;
+	int err = view->fresh ? 0 : refresh(view, pool, config);
+
+	*recovery = (struct view_recovery){ 0 };
+	if (err)
+		return err;
+	view->placement.policy = config->policy;
+	err = plan_recovery(&view->placement, &plan);
+	recovery->moves = err ? NULL : calloc(plan.count + 1, sizeof(*recovery->moves));
+	if (!err && !recovery->moves)
+		err = -ENOMEM;
+	for (uint32_t i = 0; i < plan.count && !err; i++) {
+		if (plan.moves[i].to_box == PLACEMENT_NONE)
+			recovery->waiting++;
+		else
+			describe_move(view, &plan.moves[i], &recovery->moves[recovery->count++]);
+	}
+	/* Planned is not done: the view is of what is. */
+	if (plan.count)
+		view_forget(view);
+	placement_plan_free(&plan);
 	return err;
 }

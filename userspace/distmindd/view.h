@@ -9,14 +9,27 @@
 
 #include "config.h"
 
-#include "../placement/decision.h"
+#include "../placement/plan.h"
 
 struct pool;
 
 struct view {
 	struct placement_pool *pool; /* owned; NULL: none was made yet */
+	uint32_t *vgpus;	     /* owned: the kernel's id of each grant */
 	struct placement placement;
 	bool fresh;
+};
+
+/* A vgpu of a lost gpu, and where to put it. Ids are the kernel's. */
+struct view_move {
+	uint32_t vgpu, from, to;
+	char why[DISTMIND_REASON_LEN];
+};
+
+struct view_recovery {
+	struct view_move *moves;
+	uint32_t count;
+	uint32_t waiting; /* vgpus of lost gpus that there is no room for */
 };
 
 void view_free(struct view *view);
@@ -31,5 +44,12 @@ void view_forget(struct view *view);
 int view_place(struct view *view, const struct pool *pool, const struct config *config,
 	       const struct placement_request *request, const char *kind, bool observe,
 	       struct placement_answer *answer);
+
+/*
+ * Where to put all vgpus of all lost gpus, decided at once; but for those that are stuck. A
+ * box without a gpu that is well is lost as a whole. The caller frees the moves. 0 or -ENOMEM.
+ */
+int view_recover(struct view *view, const struct pool *pool, const struct config *config,
+		 struct view_recovery *recovery);
 
 #endif

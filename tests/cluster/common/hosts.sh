@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=bash
+# What several hosts with one memory pool share: the daemon of each, the catalog on
+# host 1, and donors that do what host 1 asks for by files in the directory that all
+# share. Wants until_true and stop, and a directory $work.
+
+# The file that describes this host's part.
+configure() { # MEMORY
+	cat >"$work/conf" <<-CONF
+		[host]
+		name = host$DISTMIND_HOST
+		address = 10.77.0.$DISTMIND_HOST
+		[donor]
+		memory = $1
+		spool = $work/spool
+		[catalog]
+		kind = etcd
+		endpoints = http://10.77.0.1:2379
+		[models]
+		socket = $work/socket
+	CONF
+	export DISTMIND_SOCKET=$work/socket
+}
+
+start_host() { # sets $daemon
+	distmindd --foreground --config "$work/conf" >>"$work/daemon" 2>&1 &
+	daemon=$!
+	until_true test -S "$work/socket"
+}
+
+start_etcd() { # sets $etcd
+	etcd --data-dir "$work/etcd" --listen-client-urls http://10.77.0.1:2379 \
+		--advertise-client-urls http://10.77.0.1:2379 \
+		--listen-peer-urls http://127.0.0.1:2380 \
+		--initial-advertise-peer-urls http://127.0.0.1:2380 \
+		--initial-cluster default=http://127.0.0.1:2380 >>"$work/etcd.log" 2>&1 &
+	etcd=$!
+	until_true etcdctl --endpoints http://10.77.0.1:2379 get x
+}
+
+# Ask a donor for something, and wait until it is done.
+ask() { # HOST WHAT
+	touch "$DISTMIND_SHARED/ask.$1.$2"
+	until_true test -e "$DISTMIND_SHARED/done.$1.$2"
+}
+
+# What a donor does until it is told to end.
+serve() {
+	local order
+
+	while :; do
+		for order in "$DISTMIND_SHARED/ask.$DISTMIND_HOST".*; do
+			[ -e "$order" ] || continue
+			rm "$order"
+			case ${order##*.} in
+			kill*)
+				stop KILL $daemon
+				rm -f "$work/socket"
+				;;
+			start*) start_host || return ;;
+			end)
+				stop TERM $daemon
+				touch "$DISTMIND_SHARED/done.$DISTMIND_HOST.end"
+				return 0
+				;;
+			esac
+			touch "$DISTMIND_SHARED/done.$DISTMIND_HOST.${order##*.}"
+		done
+		sleep 0.05
+	done
+}

@@ -1,0 +1,119 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# guests: 3
+# time-limit: 400
+#
+# The memory pool of three hosts, with soft-RoCE between them:
+#
+#   host 1, 10.77.0.1   a gpu, and the catalog (etcd); gives no memory
+#   host 2, 10.77.0.2   a donor
+#   host 3, 10.77.0.3   a donor, whose daemon is killed and comes back
+#
+# Hosts 2 and 3 do what host 1 asks for by files in the directory that all share.
+. tests/kselftest/common/tap.sh
+. tests/cluster/common/hosts.sh
+
+make_model=$DISTMIND_SOURCE/tests/model/make-model
+infer=$DISTMIND_BUILD/examples/infer
+
+if [ "$DISTMIND_HOST" -ne 1 ]; then
+	plan 1
+	configure 64M
+	vm-barrier catalog 3
+	donate() { start_host && serve; }
+	check donor.serves donate
+	[ $tap_failed -eq 0 ] || sed 's/^/# /' "$work/daemon"
+	finish
+fi
+
+holds() { # EXPRESSION NAME...
+	/usr/bin/python3 -c '
+import json, sys
+work, expression, *names = sys.argv[1:]
+runs = {name: json.load(open(f"{work}/{name}")) for name in names}
+print(*(f"{name}: {run}" for name, run in runs.items()), sep="\n")
+sys.exit(not eval(f"({expression})", runs))' "$work" "$@"
+}
+
+pool_keeps() { # EXPRESSION
+	distmindctl -j model list >"$work/list" && /usr/bin/python3 -c '
+import json, sys
+told = json.load(open(sys.argv[1]))
+print(told)
+sys.exit(not eval(f"({sys.argv[2]})", {"models": {m["name"]: m for m in told["models"]},
+                                "hosts": [h["host"] for h in told["hosts"] if h["state"] == "live"]}))' \
+		"$work/list" "$1" >"$work/kept" 2>&1
+}
+
+all_hosts_join() {
+	start_host && until_true pool_keeps "sorted(hosts) == ['host1', 'host2', 'host3']"
+}
+
+# Each donor has about half of the bytes, and this host, which only staged, none.
+models_are_spread() {
+	distmindctl model push --replicas 2 twice "$work/mlp.st" &&
+		distmindctl model push once "$work/flat.st" &&
+		until_true pool_keeps "models['once']['state'] == models['twice']['state'] == 'available'" &&
+		distmindctl model show once --map &&
+		distmindctl -j model show once --map >"$work/map" &&
+		grep -q host2 "$work/map" && grep -q host3 "$work/map"
+}
+
+same_bits() { # FORM
+	"$infer" --file "$work/mlp.st" --json >"$work/file" &&
+		"$infer" --model twice --form "$1" --json >"$work/pool" &&
+		holds "pool['checksum'] == file['checksum'] and not pool['cached'] and
+			pool['read_bytes'] > 0.99 * pool['bytes'] and pool['groups'] > 1" file pool &&
+		distmindctl model evict twice
+}
+
+# The other one has everything too.
+survives_a_donor() {
+	ask 3 kill1 && until_true pool_keeps "sorted(hosts) == ['host1', 'host2']" &&
+		same_bits direct && until_true pool_keeps "models['twice']['state'] == 'scarce'"
+}
+
+# In words: which chunk, and which donor had it.
+says_what_is_missing() {
+	pool_keeps "models['once']['state'] in ('missing', 'away')" &&
+		! distmindctl model load once 2>"$work/why" && cat "$work/why" &&
+		grep -q host3 "$work/why"
+}
+
+comes_back_with_its_spool() {
+	ask 3 start1 && until_true pool_keeps "'host3' in hosts and
+		models['once']['state'] == models['twice']['state'] == 'available'" &&
+		distmindctl model verify once && distmindctl model load once
+}
+
+outlives_the_catalog() {
+	kill -9 $etcd
+	wait $etcd
+	start_etcd && until_true pool_keeps "'once' in models and 'twice' in models and
+		sorted(hosts) == ['host1', 'host2', 'host3']" && same_bits staged
+}
+
+deletes() {
+	distmindctl model delete once && distmindctl model delete twice && pool_keeps "not models"
+}
+
+plan 9
+configure 0
+"$make_model" mlp "$work/mlp.st"
+"$make_model" flat --size 8388608 "$work/flat.st"
+check catalog.starts start_etcd
+distmind-engine-cpu --name cpu0 --memory 256M >"$work/engine" 2>&1 &
+vm-barrier catalog 3
+check pool.has_all_hosts all_hosts_join
+check push.spreads_chunks_over_donors models_are_spread
+check load.has_the_bits_of_the_file same_bits direct
+check donor.killed_leaves_its_replicas survives_a_donor
+check donor.killed_is_named_by_loads_without_replica says_what_is_missing
+check donor.comes_back_with_its_spool comes_back_with_its_spool
+check catalog.killed_loses_nothing outlives_the_catalog
+check delete.leaves_nothing deletes
+[ $tap_failed -eq 0 ] || sed 's/^/# daemon: /' "$work/daemon"
+ask 2 end
+ask 3 end
+stop TERM $daemon
+finish

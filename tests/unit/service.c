@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The model service from its socket on: what is pushed can be loaded, what is wrong is
+ * refused, and who goes leaves nothing behind.
+ */
+#include "service_bed.h"
+
+static void what_is_pushed_is_listed_and_loaded_bit_for_bit(void **state)
+{
+	struct sample sample;
+	struct message reply;
+	json_t *list, *model;
+	int fd;
+
+	(void)state;
+	make_sample(&sample, "net", 1, 300000, LAYERS);
+	assert_int_equal(push(&sample), LAYERS * 300000);
+	fd = connect_client();
+	reply = ask(fd, json_pack("{s:s}", "op", "list"), NULL, 0);
+	list = document(&reply);
+	model = json_array_get(json_object_get(list, "models"), 0);
+	assert_string_equal(json_string_value(json_object_get(model, "name")), "net");
+	assert_string_equal(json_string_value(json_object_get(model, "state")), "available");
+	assert_int_equal(json_integer_value(json_object_get(list, "stored_bytes")),
+			 LAYERS * 300000);
+	json_decref(list);
+	reply = ask(fd, load_op("net"), NULL, 0);
+	check_weights(&reply, &sample);
+	assert_false(json_is_true(json_object_get(reply.body, "cached")));
+	assert_int_equal(fake.last->value, field(&reply, "final"));
+	assert_int_equal(fake.extents, sample.image.manifest.chunk_count);
+	message_clear(&reply);
+	hang_up(fd);
+	free_sample(&sample);
+}
+
+static void show_names_the_groups_and_who_holds_what(void **state)
+{
+	struct sample sample;
+	struct message reply;
+	json_t *shown, *holders;
+	int fd;
+
+	(void)state;
+	make_sample(&sample, "net", 1, 300000, LAYERS);
+	push(&sample);
+	fd = connect_client();
+	reply = ask(fd, op("show", "net"), NULL, 0);
+	shown = document(&reply);
+	holders = json_object_get(shown, "holders");
+	assert_int_equal(json_array_size(holders), sample.image.manifest.chunk_count);
+	assert_string_equal(json_string_value(json_array_get(json_array_get(holders, 0), 0)), "a");
+	assert_true(json_array_size(json_object_get(shown, "groups")) > 0);
+	assert_true(json_integer_value(json_object_get(shown, "predicted_ns")) <=
+		    json_integer_value(json_object_get(shown, "greedy_ns")));
+	json_decref(shown);
+	hang_up(fd);
+	free_sample(&sample);
+}
+
+static void chunks_of_another_model_are_not_sent_again(void **state)
+{
+	struct sample base, tuned;
+	struct message reply;
+	uint32_t *missing;
+	size_t count;
+	int fd;
+
+	(void)state;
+	make_sample(&base, "base", 1, 300000, LAYERS);
+	make_sample(&tuned, "tuned", 1, 300000, LAYERS - 1);
+	push(&base);
+	fd = connect_client();
+	missing = begin_push(fd, &tuned, &count);
+	free(missing);
+	assert_int_equal(count, (tuned.image.manifest.chunk_count + LAYERS - 1) / LAYERS);
+	hang_up(fd);
+	assert_int_equal(push(&tuned), 300000);
+	/* Deleting one leaves what the other needs. */
+	fd = connect_client();
+	reply = ask(fd, op("delete", "base"), NULL, 0);
+	expect_ok(&reply);
+	assert_int_equal(field(&reply, "freed_bytes"), 300000);
+	message_clear(&reply);
+	wait_until(arena_bytes() == LAYERS * 300000);
+	reply = ask(fd, load_op("tuned"), NULL, 0);
+	check_weights(&reply, &tuned);
+	message_clear(&reply);
+	hang_up(fd);
+	free_sample(&base);
+	free_sample(&tuned);
+}
+
+static void bytes_that_are_not_those_of_the_digest_are_refused(void **state)
+{
+	struct sample sample;
+	uint32_t *missing;
+	size_t count;
+	int fd, bytes;
+
+	(void)state;
+	make_sample(&sample, "net", 1, 300000, LAYERS);
+	fd = connect_client();
+	missing = begin_push(fd, &sample, &count);
+	bytes = chunk_fd(&sample, missing, 0, 1, true);
+	expect_refusal(fd, chunk_op(0, 1), &bytes, 1, "EBADMSG",
+		       "chunk 0: the bytes are not those");
+	expect_refusal(fd, chunk_op(0, 2), &bytes, 1, "EINVAL", "bytes: these chunks have");
+	expect_refusal(fd, chunk_op(count, 1), &bytes, 1, "EINVAL", "first, count:");
+	expect_refusal(fd, chunk_op(1, UINT32_MAX), &bytes, 1, "EINVAL", "first, count:");
+	close(bytes);
+	expect_refusal(fd, json_pack("{s:s}", "op", "commit"), NULL, 0, "EINVAL", "were not sent");
+	/* It can still be made good. */
+	send_chunks(fd, &sample, missing, count);
+	free(missing);
+	hang_up(fd);
+	wait_until(!arena_bytes());
+	free_sample(&sample);
+}
+
+static void a_push_whose_client_goes_leaves_nothing(void **state)
+{
+	struct sample sample;
+	uint32_t *missing;
+	size_t count;
+	int fd, bytes;
+
+	(void)state;
+	make_sample(&sample, "net", 1, 300000, LAYERS);
+	/* At once, before the catalog has answered. */
+	wait_until(catalog_member_state(bed.models->catalog) == CATALOG_JOINED);
+	fd = connect_client();
+	bytes = manifest_fd(&sample);
+	say(fd, op("push", "net"), &bytes, 1);
+	close(bytes);
+	hang_up(fd);
+	/* With some chunks sent, and some on their way. */
+	fd = connect_client();
+	missing = begin_push(fd, &sample, &count);
+	send_chunks(fd, &sample, missing, 8);
+	assert_true(arena_bytes() > 0);
+	bytes = chunk_fd(&sample, missing, 8, 8, false);
+	say(fd, chunk_op(8, 8), &bytes, 1);
+	close(bytes);
+	hang_up(fd);
+	free(missing);
+	wait_until(!arena_bytes());
+	/* And the name is free. */
+	assert_int_equal(push(&sample), LAYERS * 300000);
+	fd = connect_client();
+	bytes = manifest_fd(&sample);
+	expect_refusal(fd, op("push", "net"), &bytes, 1, "EEXIST", "already");
+	expect_refusal(fd, op("push", "other"), &bytes, 1, "EINVAL", "the manifest is of \"net\"");
+	close(bytes);
+	hang_up(fd);
+	free_sample(&sample);
+}
+
+static void a_push_that_does_not_fit_the_donors_is_refused(void **state)
+{
+	struct sample sample;
+	uint32_t *missing;
+	size_t count;
+	int fd, bytes;
+
+	(void)state;
+	stop_daemon();
+	bed.config.donor_memory = 1U << 20;
+	start_daemon();
+	make_sample(&sample, "net", 1, 300000, LAYERS);
+	fd = connect_client();
+	missing = begin_push(fd, &sample, &count);
+	bytes = chunk_fd(&sample, missing, 0, count, false);
+	expect_refusal(fd, chunk_op(0, count), &bytes, 1, "ENOSPC", "the donors have no room");
+	close(bytes);
+	free(missing);
+	hang_up(fd);
+	wait_until(!arena_bytes());
+	free_sample(&sample);
+}
+
+static void verify_finds_what_is_damaged(void **state)
+{
+	struct memory_chunk *chunk;
+	struct message reply;
+	struct sample sample;
+	json_t *bad;
+	int fd;
+
+	(void)state;
+	make_sample(&sample, "net", 1, 300000, LAYERS);
+	push(&sample);
+	fd = connect_client();
+	reply = ask(fd, op("verify", "net"), NULL, 0);
+	expect_ok(&reply);
+	assert_int_equal(field(&reply, "chunks"), sample.image.manifest.chunk_count);
+	assert_int_equal(json_array_size(json_object_get(reply.body, "bad")), 0);
+	message_clear(&reply);
+	assert_int_equal(memory_arena_pin(bed.models->chunks.arena,
+					  sample.image.manifest.chunks[3].digest.bytes, &chunk),
+			 0);
+	chunk->data[7] ^= 1;
+	memory_arena_unpin(bed.models->chunks.arena, chunk);
+	reply = ask(fd, op("verify", "net"), NULL, 0);
+	bad = json_object_get(reply.body, "bad");
+	assert_int_equal(json_array_size(bad), 1);
+	bad = json_array_get(bad, 0);
+	assert_string_equal(json_string_value(json_object_get(bad, "host")), "a");
+	message_clear(&reply);
+	/* A load that is asked to look finds it too. */
+	expect_refusal(fd,
+		       json_pack("{s:s, s:s, s:i, s:b, s:b}", "op", "load", "model", "net", "vgpu",
+				 FAKE_TENANT, "wait", 1, "verify", 1),
+		       NULL, 0, "EBADMSG", "damaged");
+	assert_int_equal(fake.buffers, 0);
+	hang_up(fd);
+	free_sample(&sample);
+}
+
+static void models_survive_the_daemon_in_the_spool(void **state)
+{
+	struct sample sample;
+	struct message reply;
+	int fd;
+
+	(void)state;
+	stop_daemon();
+	snprintf(bed.config.spool, sizeof(bed.config.spool), "%s/spool", bed.directory);
+	start_daemon();
+	make_sample(&sample, "net", 1, 300000, LAYERS);
+	push(&sample);
+	stop_daemon();
+	start_daemon();
+	wait_until(catalog_member_state(bed.models->catalog) == CATALOG_JOINED &&
+		   catalog_model_find(bed.models->catalog, "net") &&
+		   manifests_find(catalog_model_find(bed.models->catalog, "net")));
+	fd = connect_client();
+	reply = ask(fd, load_op("net"), NULL, 0);
+	check_weights(&reply, &sample);
+	message_clear(&reply);
+	hang_up(fd);
+	free_sample(&sample);
+}
+
+static void what_is_for_root_is_refused_to_others(void **state)
+{
+	static const char *const operations[] = { "push",    "chunk",  "commit",  "delete",
+						  "replicas", "verify", "preload", "evict" };
+	struct sample sample;
+	struct message reply;
+	int fd;
+
+	(void)state;
+	make_sample(&sample, "net", 1, 300000, LAYERS);
+	push(&sample);
+	fd = connect_client();
+	be_somebody(1000);
+	for (size_t i = 0; i < COUNT(operations); i++)
+		expect_refusal(fd, op(operations[i], "net"), NULL, 0, "EPERM", "root only");
+	expect_refusal(fd, load_op("net"), NULL, 0, "EPERM", "somebody else's");
+	fake.tenant_uid = 1000;
+	reply = ask(fd, load_op("net"), NULL, 0);
+	check_weights(&reply, &sample);
+	message_clear(&reply);
+	hang_up(fd);
+	free_sample(&sample);
+}
+
+static void every_field_is_checked(void **state)
+{
+	static const struct {
+		const char *body, *error, *reason;
+	} cases[] = {
+		{ "{}", "EINVAL", "op:" },
+		{ "{\"op\":7}", "EINVAL", "op:" },
+		{ "{\"op\":\"format\"}", "EINVAL", "op:" },
+		{ "{\"op\":\"show\"}", "EINVAL", "model:" },
+		{ "{\"op\":\"show\",\"model\":\"../x\"}", "EINVAL", "model:" },
+		{ "{\"op\":\"show\",\"model\":\"x\"}", "ENOENT", "there is no model x" },
+		{ "{\"op\":\"push\",\"model\":\"x\"}", "EINVAL", "a memfd with the manifest" },
+		{ "{\"op\":\"push\",\"model\":\"x\",\"replicas\":9}", "EINVAL", "replicas:" },
+		{ "{\"op\":\"push\",\"model\":\"x\",\"replicas\":-1}", "EINVAL", "replicas:" },
+		{ "{\"op\":\"chunk\",\"first\":0,\"count\":1}", "EINVAL", "no push" },
+		{ "{\"op\":\"chunk\",\"first\":0}", "EINVAL", "count:" },
+		{ "{\"op\":\"commit\"}", "EINVAL", "no push" },
+		{ "{\"op\":\"delete\",\"model\":\"x\"}", "ENOENT", "no such model" },
+		{ "{\"op\":\"replicas\",\"model\":\"x\"}", "EINVAL", "replicas:" },
+		{ "{\"op\":\"load\",\"model\":\"x\",\"vgpu\":17}", "ENOENT", "model" },
+		{ "{\"op\":\"load\",\"model\":\"net\"}", "EINVAL", "vgpu:" },
+		{ "{\"op\":\"load\",\"model\":\"net\",\"vgpu\":18}", "ENOENT", "vgpu:" },
+		{ "{\"op\":\"load\",\"model\":\"net\",\"vgpu\":17,\"class\":\"best\"}", "EINVAL",
+		  "class:" },
+		{ "{\"op\":\"load\",\"model\":\"net\",\"vgpu\":17,\"form\":1}", "EINVAL", "form:" },
+		{ "{\"op\":\"load\",\"model\":\"net\",\"vgpu\":17,\"wait\":1}", "EINVAL", "wait:" },
+		{ "{\"op\":\"load\",\"model\":\"net\",\"vgpu\":17,\"deadline_ms\":0}", "EINVAL",
+		  "deadline_ms:" },
+		{ "{\"op\":\"load\",\"model\":\"net\",\"vgpu\":17,\"form\":\"staged\"}",
+		  "EOPNOTSUPP", "no copy lane" },
+	};
+	struct message reply;
+	struct sample sample;
+	int fd, pipes[2];
+
+	(void)state;
+	make_sample(&sample, "net", 1, 300000, LAYERS);
+	push(&sample);
+	fd = connect_client();
+	for (size_t i = 0; i < COUNT(cases); i++)
+		expect_refusal(fd, json_loads(cases[i].body, 0, NULL), NULL, 0, cases[i].error,
+			       cases[i].reason);
+	assert_int_equal(pipe(pipes), 0);
+	expect_refusal(fd, op("push", "x"), pipes, 1, "EINVAL", "not a memfd that is sealed");
+	hang_up(fd);
+	/* What is no message at all is told, and ends the connection. */
+	fd = connect_client();
+	assert_int_equal(send(fd, "[1]", 3, 0), 3);
+	reply = receive(fd);
+	assert_string_equal(json_string_value(json_object_get(reply.body, "errno")), "EBADMSG");
+	assert_contains(json_string_value(json_object_get(reply.body, "reason")),
+			"not a JSON object");
+	message_clear(&reply);
+	wait_until(!bed.models->service.count);
+	close(fd);
+	close(pipes[0]);
+	close(pipes[1]);
+	free_sample(&sample);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(what_is_pushed_is_listed_and_loaded_bit_for_bit,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(show_names_the_groups_and_who_holds_what, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(chunks_of_another_model_are_not_sent_again, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(bytes_that_are_not_those_of_the_digest_are_refused,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_push_whose_client_goes_leaves_nothing, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(verify_finds_what_is_damaged, setup, teardown),
+		cmocka_unit_test_setup_teardown(models_survive_the_daemon_in_the_spool, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(what_is_for_root_is_refused_to_others, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(every_field_is_checked, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_push_that_does_not_fit_the_donors_is_refused,
+						setup, teardown),
+	};
+
+	return cmocka_run_group_tests_name("service", tests, NULL, NULL);
+}

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Weights: one copy for all who use a model on a gpu, kept until room is needed, and gone
+ * with the load that fails, the client that goes, the gpu that is lost.
+ */
+#include "service_bed.h"
+
+static void one_copy_is_shared_until_the_last_use_ends(void **state)
+{
+	struct sample sample;
+	struct message first, second, reply;
+	int a, b, c;
+
+	(void)state;
+	make_sample(&sample, "net", 1, 300000, LAYERS);
+	push(&sample);
+	a = connect_client();
+	b = connect_client();
+	c = connect_client();
+	first = ask(a, load_op("net"), NULL, 0);
+	second = ask(b, load_op("net"), NULL, 0);
+	check_weights(&second, &sample);
+	assert_true(json_is_true(json_object_get(second.body, "cached")));
+	assert_int_equal(fake.buffers, 1);
+	message_clear(&first);
+	message_clear(&second);
+	expect_refusal(a, load_op("net"), NULL, 0, "EBUSY", "is the use of a model already");
+	expect_refusal(c, op("evict", "net"), NULL, 0, "EBUSY", "2 uses");
+	hang_up(a);
+	expect_refusal(c, op("evict", "net"), NULL, 0, "EBUSY", "1 uses");
+	hang_up(b);
+	/* Cached, until somebody says otherwise. */
+	assert_int_equal(fake.buffers, 1);
+	reply = ask(c, op("evict", "net"), NULL, 0);
+	expect_ok(&reply);
+	assert_true(field(&reply, "freed_bytes") >= LAYERS * 300000);
+	message_clear(&reply);
+	assert_int_equal(fake.buffers, 0);
+	assert_int_equal(fake.used, 0);
+	hang_up(c);
+	free_sample(&sample);
+}
+
+static void a_load_whose_client_goes_ends(void **state)
+{
+	struct sample sample;
+	int fd;
+
+	(void)state;
+	/* More than one turn of the loop copies. */
+	make_sample(&sample, "net", 1, 2000000, LAYERS);
+	push(&sample);
+	fd = connect_client();
+	say(fd, load_op("net"), NULL, 0);
+	wait_until(fake.buffers);
+	hang_up(fd);
+	wait_until(!fake.buffers || fake.last->value);
+	wait_until(!fake.buffers || !bed.models->weights.leaving);
+	free_sample(&sample);
+}
+
+static void the_least_useful_copy_makes_room(void **state)
+{
+	struct sample a, b;
+	struct message reply;
+	uint32_t gpus[4];
+	int fd;
+
+	(void)state;
+	fake.memory = 3U << 20;
+	make_sample(&a, "a", 1, 300000, LAYERS);
+	make_sample(&b, "b", 2, 300000, LAYERS);
+	push(&a);
+	push(&b);
+	fd = connect_client();
+	reply = ask(fd, load_op("a"), NULL, 0);
+	check_weights(&reply, &a);
+	message_clear(&reply);
+	hang_up(fd);
+	fd = connect_client();
+	reply = ask(fd, load_op("b"), NULL, 0);
+	check_weights(&reply, &b);
+	message_clear(&reply);
+	assert_int_equal(fake.buffers, 1);
+	assert_int_equal(weights_gpus(&bed.models->weights,
+				      manifests_find(catalog_model_find(bed.models->catalog, "b")),
+				      gpus, 4),
+			 1);
+	assert_int_equal(gpus[0], FAKE_GPU);
+	hang_up(fd);
+	free_sample(&a);
+	free_sample(&b);
+}
+
+static void staged_weights_come_by_the_copy_lane(void **state)
+{
+	struct sample sample;
+	struct message reply;
+	json_t *body;
+	int fd;
+
+	(void)state;
+	fake.copy_lanes = 1;
+	make_sample(&sample, "net", 1, 300000, LAYERS);
+	push(&sample);
+	fd = connect_client();
+	body = load_op("net");
+	json_object_set_new(body, "form", json_string("staged"));
+	reply = ask(fd, body, NULL, 0);
+	check_weights(&reply, &sample);
+	assert_string_equal(json_string_value(json_object_get(reply.body, "form")), "staged");
+	message_clear(&reply);
+	/* What was only needed on the way is gone, and with it its quota. */
+	assert_int_equal(fake.buffers, 1);
+	assert_int_equal(fake.timelines, 1);
+	assert_null(fake_queue);
+	assert_int_equal(fake.quota, fake.used);
+	hang_up(fd);
+	free_sample(&sample);
+}
+
+static void a_preload_has_no_use(void **state)
+{
+	struct sample sample;
+	struct message reply;
+	int fd;
+
+	(void)state;
+	make_sample(&sample, "net", 1, 300000, LAYERS);
+	push(&sample);
+	fd = connect_client();
+	reply = ask(fd,
+		    json_pack("{s:s, s:s, s:i}", "op", "preload", "model", "net", "gpu", FAKE_GPU),
+		    NULL, 0);
+	expect_ok(&reply);
+	message_clear(&reply);
+	assert_int_equal(fake.buffers, 1);
+	reply = ask(fd, op("evict", "net"), NULL, 0);
+	expect_ok(&reply);
+	message_clear(&reply);
+	assert_int_equal(fake.buffers, 0);
+	expect_refusal(fd, json_pack("{s:s, s:s, s:i}", "op", "preload", "model", "net", "gpu", 9),
+		       NULL, 0, "ENOENT", "gpu 9");
+	hang_up(fd);
+	free_sample(&sample);
+}
+
+/* Loads and hangs up: what is loaded stays as cached. */
+static void cache(struct sample *sample)
+{
+	int fd = connect_client();
+	struct message reply = ask(fd, load_op(sample->image.manifest.name), NULL, 0);
+
+	check_weights(&reply, sample);
+	message_clear(&reply);
+	hang_up(fd);
+}
+
+static void bytes_that_the_gpu_has_are_copied_from_there(void **state)
+{
+	struct sample base, tuned;
+	const struct model_manifest *model;
+	struct memory_chunk *chunk;
+
+	(void)state;
+	make_sample(&base, "base", 1, 300000, LAYERS);
+	make_sample(&tuned, "tuned", 1, 300000, LAYERS - 1);
+	push(&base);
+	push(&tuned);
+	cache(&base);
+	/* The host loses a chunk that both have: only the gpu has it. */
+	model = &base.image.manifest;
+	assert_int_equal(memory_arena_pin(bed.models->chunks.arena, model->chunks[0].digest.bytes,
+					  &chunk),
+			 0);
+	assert_int_equal(memory_arena_free(bed.models->chunks.arena, model->chunks[0].digest.bytes),
+			 0);
+	memory_arena_unpin(bed.models->chunks.arena, chunk);
+	cache(&tuned);
+	assert_int_equal(fake.buffers, 2);
+	free_sample(&base);
+	free_sample(&tuned);
+}
+
+static void what_nobody_holds_is_named(void **state)
+{
+	const struct model_chunk *chunk;
+	char text[MODEL_DIGEST_TEXT_LEN];
+	struct sample sample;
+	int fd;
+
+	(void)state;
+	make_sample(&sample, "net", 1, 300000, LAYERS);
+	push(&sample);
+	chunk = &sample.image.manifest.chunks[2];
+	assert_int_equal(memory_arena_free(bed.models->chunks.arena, chunk->digest.bytes), 0);
+	catalog_lose(bed.models->catalog, chunk->digest.bytes);
+	wait_until(!catalog_chunk_holders(bed.models->catalog, chunk->digest.bytes, NULL, 0));
+	model_digest_format(&chunk->digest, text);
+	fd = connect_client();
+	expect_refusal(fd, load_op("net"), NULL, 0, "ENODATA", text);
+	/* Nothing of it is left. */
+	assert_int_equal(fake.buffers, 0);
+	assert_int_equal(fake.timelines, 0);
+	hang_up(fd);
+	free_sample(&sample);
+}
+
+static void the_timeline_of_a_load_that_fails_fails(void **state)
+{
+	const struct model_manifest *model;
+	struct memory_chunk *chunk;
+	struct sample sample;
+	struct message reply;
+	json_t *body;
+	int fd;
+
+	(void)state;
+	/* Damaged near the end, so that it is found after the answer. */
+	make_sample(&sample, "net", 1, 2000000, LAYERS);
+	push(&sample);
+	model = &sample.image.manifest;
+	assert_int_equal(memory_arena_pin(bed.models->chunks.arena,
+					  model->chunks[model->chunk_count - 1].digest.bytes,
+					  &chunk),
+			 0);
+	chunk->data[0] ^= 1;
+	memory_arena_unpin(bed.models->chunks.arena, chunk);
+	fd = connect_client();
+	body = load_op("net");
+	json_object_set_new(body, "wait", json_false());
+	json_object_set_new(body, "verify", json_true());
+	reply = ask(fd, body, NULL, 0);
+	expect_ok(&reply);
+	assert_int_equal(fake.failures, 0);
+	wait_until(fake.failures);
+	assert_int_equal(fake.failed_error, -EBADMSG);
+	assert_in_range(fake.failed_value, 1, field(&reply, "final"));
+	wait_until(!fake.buffers);
+	message_clear(&reply);
+	/* The connection can be used for another try. */
+	expect_refusal(fd, load_op("other"), NULL, 0, "ENOENT", "model");
+	hang_up(fd);
+	free_sample(&sample);
+}
+
+static void forget_pool(struct pool *pool)
+{
+	table_free(&pool->gpus);
+	table_free(&pool->vgpus);
+	table_free(&pool->requests);
+}
+
+/* As the daemon's pool would be after the kernel's events. */
+static void see_pool(struct pool *pool, uint32_t gpu_state, uint64_t request)
+{
+	struct pool_gpu *gpu;
+	struct pool_vgpu *vgpu;
+
+	*pool = (struct pool){
+		.gpus.size = sizeof(struct pool_gpu), .vgpus.size = sizeof(struct pool_vgpu),
+		.requests.size = sizeof(struct pool_request),
+	};
+	gpu = table_add(&pool->gpus, FAKE_GPU);
+	gpu->record.state = gpu_state;
+	gpu->record.memory = fake.memory;
+	vgpu = table_add(&pool->vgpus, 99);
+	vgpu->record.gpu = FAKE_GPU;
+	vgpu->record.memory = fake.quota;
+	if (request)
+		((struct pool_request *)table_add(&pool->requests, 1))->record.memory = request;
+}
+
+static void a_lost_gpu_takes_its_weights_along(void **state)
+{
+	struct sample sample;
+	struct message reply;
+	struct pool pool;
+	int fd;
+
+	(void)state;
+	make_sample(&sample, "net", 1, 300000, LAYERS);
+	push(&sample);
+	fd = connect_client();
+	reply = ask(fd, load_op("net"), NULL, 0);
+	expect_ok(&reply);
+	message_clear(&reply);
+	see_pool(&pool, DISTMIND_GPU_STATE_READY, 0);
+	assert_false(weights_follow(&bed.models->weights, &pool));
+	forget_pool(&pool);
+	assert_int_equal(fake.buffers, 1);
+	see_pool(&pool, DISTMIND_GPU_STATE_LOST, 0);
+	assert_true(weights_follow(&bed.models->weights, &pool));
+	forget_pool(&pool);
+	assert_int_equal(fake.buffers, 0);
+	assert_int_equal(fake.vgpus, 0);
+	/* Its user is still there, and can load again. */
+	reply = ask(fd, load_op("net"), NULL, 0);
+	check_weights(&reply, &sample);
+	message_clear(&reply);
+	hang_up(fd);
+	free_sample(&sample);
+}
+
+static void a_request_that_fits_nowhere_gets_the_room_of_the_cache(void **state)
+{
+	struct sample sample;
+	struct message reply;
+	struct pool pool;
+	int fd;
+
+	(void)state;
+	make_sample(&sample, "net", 1, 300000, LAYERS);
+	push(&sample);
+	cache(&sample);
+	see_pool(&pool, DISTMIND_GPU_STATE_READY, fake.memory - fake.quota);
+	assert_false(weights_follow(&bed.models->weights, &pool));
+	forget_pool(&pool);
+	/* One that is in use stays. */
+	fd = connect_client();
+	reply = ask(fd, load_op("net"), NULL, 0);
+	expect_ok(&reply);
+	message_clear(&reply);
+	see_pool(&pool, DISTMIND_GPU_STATE_READY, fake.memory);
+	assert_false(weights_follow(&bed.models->weights, &pool));
+	assert_int_equal(fake.buffers, 1);
+	hang_up(fd);
+	assert_true(weights_follow(&bed.models->weights, &pool));
+	assert_int_equal(fake.buffers, 0);
+	forget_pool(&pool);
+	free_sample(&sample);
+}
+
+#define WEIGHTS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WEIGHTS_TEST(one_copy_is_shared_until_the_last_use_ends),
+		WEIGHTS_TEST(a_load_whose_client_goes_ends),
+		WEIGHTS_TEST(the_least_useful_copy_makes_room),
+		WEIGHTS_TEST(staged_weights_come_by_the_copy_lane),
+		WEIGHTS_TEST(a_preload_has_no_use),
+		WEIGHTS_TEST(bytes_that_the_gpu_has_are_copied_from_there),
+		WEIGHTS_TEST(what_nobody_holds_is_named),
+		WEIGHTS_TEST(the_timeline_of_a_load_that_fails_fails),
+		WEIGHTS_TEST(a_lost_gpu_takes_its_weights_along),
+		WEIGHTS_TEST(a_request_that_fits_nowhere_gets_the_room_of_the_cache),
+	};
+
+	return cmocka_run_group_tests_name("weights", tests, NULL, NULL);
+}

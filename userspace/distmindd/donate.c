@@ -1,0 +1,519 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "donate.h"
+
+#include "log.h"
+#include "manifests.h"
+
+#include "../sharding/sharding.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define POKE_US 10000
+#define PASS_SHARE 4 /* a pass takes at most one part in so many of the daemon's time */
+#define TURN_US 5000 /* of hashing and spooling */
+#define PERIOD_US 2000000
+#define ACCURACY_US 1000
+#define RETRY_US 500000
+#define PULL_BYTES (16U << 20)
+#define PULL_CHUNKS 256
+#define PULL_NS 30000000000ULL
+#define SHED_MAX 4096 /* in one pass */
+
+/* Digests in a sorted array. */
+struct digests {
+	uint8_t *bytes;
+	size_t count, room;
+};
+
+/* One look at all models. */
+struct pass {
+	struct donate *donate;
+	struct sharding_donor donors[MEMORY_DONORS_MAX];
+	size_t donor_count;
+	uint64_t self; /* id */
+	struct digests mine; /* chunks that are to be here */
+	struct digests busy; /* that are not, but have to stay for now */
+	struct digests known; /* of all models */
+	struct donate_pull *pull;
+	int err;
+};
+
+struct donate_pull {
+	struct donate *donate;
+	struct memory_chunk *chunks[PULL_CHUNKS];
+	struct memory_piece pieces[PULL_CHUNKS];
+	uint32_t count;
+	uint32_t kept; /* of these, after they have come */
+	uint64_t bytes;
+	sd_event_source *turn;
+};
+
+static uint64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void wake(struct donate *donate, uint64_t us)
+{
+	uint64_t at = now_us() + us, already;
+	int enabled;
+
+	if (sd_event_source_get_enabled(donate->timer, &enabled) >= 0 && enabled &&
+	    sd_event_source_get_time(donate->timer, &already) >= 0 && already <= at)
+		return;
+	sd_event_source_set_time(donate->timer, at);
+	sd_event_source_set_enabled(donate->timer, SD_EVENT_ONESHOT);
+}
+
+void donate_poke(struct donate *donate)
+{
+	uint64_t rest = donate->pass_us * PASS_SHARE;
+
+	wake(donate, rest > POKE_US ? rest : POKE_US);
+}
+
+static int compare(const void *a, const void *b)
+{
+	return memcmp(a, b, CATALOG_DIGEST);
+}
+
+static int add(struct digests *digests, const uint8_t *digest)
+{
+	if (digests->count == digests->room) {
+		size_t room = digests->room ? digests->room * 2 : 1024;
+		uint8_t *bytes = realloc(digests->bytes, room * CATALOG_DIGEST);
+
+		if (!bytes)
+			return -ENOMEM;
+		digests->bytes = bytes;
+		digests->room = room;
+	}
+	memcpy(digests->bytes + digests->count++ * CATALOG_DIGEST, digest, CATALOG_DIGEST);
+	return 0;
+}
+
+static void sort(struct digests *digests)
+{
+	if (digests->count)
+		qsort(digests->bytes, digests->count, CATALOG_DIGEST, compare);
+}
+
+static bool has(const struct digests *digests, const uint8_t *digest)
+{
+	return digests->count &&
+	       bsearch(digest, digests->bytes, digests->count, CATALOG_DIGEST, compare);
+}
+
+/*
+ * Whose is what
+ */
+
+static uint64_t id_of(const char *host)
+{
+	struct model_digest digest = { 0 };
+	uint64_t id;
+
+	model_digest_make(host, strlen(host), &digest);
+	memcpy(&id, digest.bytes, sizeof(id));
+	return id;
+}
+
+static void see_host(const struct catalog_host *host, void *arg)
+{
+	struct pass *pass = arg;
+
+	if (!host->memory_total || pass->donor_count == MEMORY_DONORS_MAX)
+		return;
+	/* All alike: what one host has measured the others do not know. */
+	pass->donors[pass->donor_count++] = (struct sharding_donor){
+		.id = id_of(host->name), .bandwidth = 1, .room = host->memory_free,
+	};
+}
+
+static struct sharding_chunk *chunks_now(struct pass *pass, const struct manifest *manifest)
+{
+	const struct model_manifest *model = &manifest->model;
+	struct sharding_chunk *chunks = calloc(model->chunk_count + 1, sizeof(*chunks));
+	struct catalog_holder holders[SHARDING_COPIES_MAX];
+
+	for (uint32_t i = 0; chunks && i < model->chunk_count; i++) {
+		const uint8_t *digest = model->chunks[i].digest.bytes;
+		size_t count = catalog_chunk_holders(pass->donate->catalog, digest, holders,
+						     SHARDING_COPIES_MAX);
+
+		memcpy(&chunks[i].key, digest, sizeof(chunks[i].key));
+		chunks[i].size = model->chunks[i].size;
+		chunks[i].group = plan_group_of(&manifest->placement, i);
+		for (size_t h = 0; h < count && h < SHARDING_COPIES_MAX; h++)
+			if (holders[h].live)
+				chunks[i].donors[chunks[i].copies++] = id_of(holders[h].host);
+	}
+	return chunks;
+}
+
+static bool holds(const struct sharding_chunk *chunk, uint64_t id)
+{
+	for (uint32_t i = 0; i < chunk->copies; i++)
+		if (chunk->donors[i] == id)
+			return true;
+	return false;
+}
+
+static void want(struct pass *pass, const struct model_chunk *chunk)
+{
+	struct donate *donate = pass->donate;
+	struct donate_pull *pull = pass->pull;
+	const uint8_t *digest = chunk->digest.bytes;
+	struct memory_piece *piece;
+	const char *first;
+
+	if (!pull || pull->count == PULL_CHUNKS || pull->bytes + chunk->size > PULL_BYTES ||
+	    chunks_have(donate->chunks, digest))
+		return;
+	for (uint32_t i = 0; i < pull->count; i++)
+		if (!memcmp(pull->pieces[i].digest, digest, MEMORY_DIGEST_LEN))
+			return;
+	piece = &pull->pieces[pull->count];
+	*piece = (struct memory_piece){ .length = chunk->size };
+	piece->donor_count = peers_of_chunk(donate->peers, donate->catalog, digest, piece->donors,
+					    &first);
+	if (!piece->donor_count ||
+	    memory_arena_allocate(donate->chunks->arena, chunk->size, &pull->chunks[pull->count]))
+		return;
+	memcpy(piece->digest, digest, MEMORY_DIGEST_LEN);
+	piece->address = (uintptr_t)pull->chunks[pull->count]->data;
+	piece->lkey = donate->chunks->registration.lkey;
+	pull->bytes += chunk->size;
+	pull->count++;
+}
+
+/* Not mine: has whoever is to have it got it? */
+static bool settled(const struct sharding_chunk *now, const struct sharding_chunk *then)
+{
+	for (uint32_t i = 0; i < then->copies; i++)
+		if (!holds(now, then->donors[i]))
+			return false;
+	return then->copies > 0;
+}
+
+static void see_model(const struct catalog_model *model, void *arg)
+{
+	struct pass *pass = arg;
+	struct manifest *manifest = manifests_find(model);
+	struct sharding_chunk *now, *then;
+	struct sharding_change change;
+	uint32_t count;
+	int err = -ENOMEM;
+
+	if (!manifest || pass->err)
+		return;
+	count = manifest->model.chunk_count;
+	now = chunks_now(pass, manifest);
+	then = calloc(count + 1, sizeof(*then));
+	if (now && then) {
+		memcpy(then, now, count * sizeof(*then));
+		err = sharding_place(pass->donors, pass->donor_count, then, count,
+				     model->replicas < SHARDING_COPIES_MAX ? model->replicas :
+									    SHARDING_COPIES_MAX,
+				     &change);
+	}
+	/* No room for all: what could be placed is placed. */
+	if (err == -ENOSPC)
+		err = 0;
+	for (uint32_t i = 0; i < count && !err; i++) {
+		const struct model_chunk *chunk = &manifest->model.chunks[i];
+		const uint8_t *digest = chunk->digest.bytes;
+
+		err = add(&pass->known, digest);
+		if (err)
+			break;
+		if (holds(&then[i], pass->self)) {
+			want(pass, chunk);
+			err = add(&pass->mine, digest);
+		} else if (!settled(&now[i], &then[i])) {
+			err = add(&pass->busy, digest);
+		}
+	}
+	free(now);
+	free(then);
+	pass->err = err;
+}
+
+/*
+ * Fetching
+ */
+
+static void abandon(struct donate_pull *pull)
+{
+	for (uint32_t i = pull->kept; i < pull->count; i++)
+		memory_arena_abandon(pull->donate->chunks->arena, pull->chunks[i]);
+	sd_event_source_disable_unref(pull->turn);
+	free(pull);
+}
+
+/* A disk can be slow: some in each turn of the loop. */
+static int on_keep(sd_event_source *source, void *arg)
+{
+	struct donate_pull *pull = arg;
+	struct donate *donate = pull->donate;
+	uint64_t begin = now_us();
+
+	(void)source;
+	while (pull->kept < pull->count && now_us() - begin < TURN_US) {
+		uint32_t i = pull->kept++;
+		int err = chunks_keep(donate->chunks, pull->chunks[i], pull->pieces[i].digest);
+
+		if (err)
+			log_warning("chunk-not-kept", LOG_S("reason", strerror(-err)));
+	}
+	if (pull->kept < pull->count)
+		return 0;
+	log_debug("chunks-fetched", LOG_U("chunks", pull->count), LOG_U("bytes", pull->bytes));
+	donate->pull = NULL;
+	abandon(pull);
+	chunks_report(donate->chunks);
+	wake(donate, 0);
+	return 0;
+}
+
+static void on_pulled(void *arg, const struct memory_load_progress *progress)
+{
+	struct donate_pull *pull = arg;
+	struct donate *donate = pull->donate;
+
+	if (progress->state == MEMORY_LOAD_DONE &&
+	    sd_event_add_defer(donate->loop, &pull->turn, on_keep, pull) >= 0 &&
+	    sd_event_source_set_enabled(pull->turn, SD_EVENT_ON) >= 0)
+		return;
+	log_warning("chunks-not-fetched", LOG_U("chunks", pull->count),
+		    LOG_S("reason", progress->reason));
+	donate->pull = NULL;
+	donate->not_before_us = now_us() + RETRY_US;
+	abandon(pull);
+	wake(donate, RETRY_US);
+}
+
+static void start_pull(struct donate *donate, struct donate_pull *pull)
+{
+	static const struct memory_transfer_ops ops = { .quiet = on_pulled };
+	struct memory_load_request request = {
+		.pieces = pull->pieces, .piece_count = pull->count, .group_count = 1,
+		.deadline_ns = PULL_NS, .class = MEMORY_BACKGROUND,
+	};
+	char reason[MEMORY_REASON_LEN];
+
+	if (!pull->count) {
+		free(pull);
+		return;
+	}
+	if (memory_client_load(donate->chunks->client, &request, &ops, pull, reason)) {
+		donate->pull = pull;
+		return;
+	}
+	log_warning("chunks-not-fetched", LOG_S("reason", reason));
+	abandon(pull);
+}
+
+/*
+ * Giving up
+ */
+
+static void on_released(const struct catalog_result *result, void *arg)
+{
+	struct donate *donate = arg;
+	size_t freed = 0;
+
+	if (result->err == -ECANCELED)
+		return;
+	for (size_t i = 0; i < donate->release_count; i++) {
+		const uint8_t *digest = donate->releasing + i * CATALOG_DIGEST;
+
+		if (catalog_holds(donate->catalog, digest))
+			continue;
+		chunks_free(donate->chunks, digest);
+		freed++;
+	}
+	free(donate->releasing);
+	donate->releasing = NULL;
+	if (freed)
+		log_info("garbage-freed", LOG_U("chunks", freed));
+	chunks_report(donate->chunks);
+	if (result->err)
+		wake(donate, RETRY_US);
+}
+
+static void release_garbage(struct donate *donate)
+{
+	uint8_t *digests;
+	size_t count;
+
+	if (donate->releasing || donate->shedding ||
+	    catalog_garbage(donate->catalog, &digests, &count))
+		return;
+	donate->releasing = digests;
+	donate->release_count = count;
+	if (count && !catalog_release(donate->catalog, digests, count, on_released, donate))
+		return;
+	free(digests);
+	donate->releasing = NULL;
+}
+
+static bool held_elsewhere(struct donate *donate, const uint8_t *digest)
+{
+	struct catalog_holder holders[CATALOG_REPLICAS_MAX];
+	size_t count = catalog_chunk_holders(donate->catalog, digest, holders,
+					     CATALOG_REPLICAS_MAX);
+
+	for (size_t i = 0; i < count && i < CATALOG_REPLICAS_MAX; i++)
+		if (holders[i].live && strcmp(holders[i].host, donate->chunks->host.name))
+			return true;
+	return false;
+}
+
+static void on_shed(const struct catalog_result *result, void *arg)
+{
+	struct donate *donate = arg;
+	size_t freed = 0;
+
+	if (result->err == -ECANCELED)
+		return;
+	for (size_t i = 0; i < donate->shed_count; i++) {
+		const uint8_t *digest = donate->shedding + i * CATALOG_DIGEST;
+
+		/* Somebody who pushed it again meanwhile has said that it is held. */
+		if (catalog_holds(donate->catalog, digest))
+			continue;
+		if (result->err || !held_elsewhere(donate, digest)) {
+			catalog_hold(donate->catalog, digest);
+			continue;
+		}
+		chunks_free(donate->chunks, digest);
+		freed++;
+	}
+	free(donate->shedding);
+	donate->shedding = NULL;
+	log_debug("chunks-given-up", LOG_U("chunks", freed), LOG_U("of", donate->shed_count));
+	chunks_report(donate->chunks);
+}
+
+static void on_lost(const struct catalog_result *result, void *arg)
+{
+	struct donate *donate = arg;
+
+	if (!result->err && !catalog_sync(donate->catalog, on_shed, donate))
+		return;
+	on_shed(result->err ? result : &(struct catalog_result){ .err = -ENOMEM }, donate);
+}
+
+struct surplus {
+	const struct pass *pass;
+	struct digests digests;
+};
+
+static void see_chunk(void *arg, const struct memory_chunk *chunk)
+{
+	struct surplus *surplus = arg;
+	const struct pass *pass = surplus->pass;
+
+	if (surplus->digests.count < SHED_MAX && has(&pass->known, chunk->digest) &&
+	    !has(&pass->mine, chunk->digest) && !has(&pass->busy, chunk->digest))
+		add(&surplus->digests, chunk->digest);
+}
+
+static void shed_surplus(struct donate *donate, const struct pass *pass)
+{
+	struct surplus surplus = { .pass = pass };
+
+	if (donate->shedding || donate->releasing)
+		return;
+	memory_arena_each(donate->chunks->arena, see_chunk, &surplus);
+	if (!surplus.digests.count) {
+		free(surplus.digests.bytes);
+		return;
+	}
+	donate->shedding = surplus.digests.bytes;
+	donate->shed_count = surplus.digests.count;
+	for (size_t i = 0; i < donate->shed_count; i++)
+		catalog_lose(donate->catalog, donate->shedding + i * CATALOG_DIGEST);
+	if (catalog_flush(donate->catalog, on_lost, donate))
+		on_lost(&(struct catalog_result){ .err = -ENOMEM }, donate);
+}
+
+/*
+ * The pass
+ */
+
+static void work(struct donate *donate)
+{
+	struct pass *pass = calloc(1, sizeof(*pass));
+
+	if (!pass)
+		return;
+	pass->donate = donate;
+	pass->self = id_of(donate->chunks->host.name);
+	if (!donate->pull && donate->chunks->client && now_us() >= donate->not_before_us)
+		pass->pull = calloc(1, sizeof(*pass->pull));
+	if (pass->pull)
+		pass->pull->donate = donate;
+	catalog_host_each(donate->catalog, see_host, pass);
+	if (pass->donor_count)
+		catalog_model_each(donate->catalog, see_model, pass);
+	if (pass->pull)
+		start_pull(donate, pass->pull);
+	if (!pass->err && pass->donor_count) {
+		sort(&pass->mine);
+		sort(&pass->busy);
+		sort(&pass->known);
+		shed_surplus(donate, pass);
+	}
+	release_garbage(donate);
+	free(pass->mine.bytes);
+	free(pass->busy.bytes);
+	free(pass->known.bytes);
+	free(pass);
+}
+
+static int on_time(sd_event_source *source, uint64_t us, void *arg)
+{
+	struct donate *donate = arg;
+	uint64_t begin = now_us();
+
+	(void)source;
+	(void)us;
+	peers_update(donate->peers, donate->catalog);
+	manifests_sweep(donate->catalog);
+	if (catalog_member_state(donate->catalog) == CATALOG_JOINED)
+		work(donate);
+	donate->pass_us = now_us() - begin;
+	wake(donate, PERIOD_US);
+	return 0;
+}
+
+int donate_open(struct donate *donate, sd_event *loop, struct catalog *catalog,
+		struct chunks *chunks, struct peers *peers)
+{
+	int err;
+
+	*donate = (struct donate){
+		.loop = loop, .catalog = catalog, .chunks = chunks, .peers = peers,
+	};
+	err = sd_event_add_time(loop, &donate->timer, CLOCK_MONOTONIC, now_us(), ACCURACY_US,
+				on_time, donate);
+	return err < 0 ? err : 0;
+}
+
+void donate_close(struct donate *donate)
+{
+	if (donate->pull)
+		abandon(donate->pull);
+	sd_event_source_disable_unref(donate->timer);
+	free(donate->releasing);
+	free(donate->shedding);
+	*donate = (struct donate){ 0 };
+}

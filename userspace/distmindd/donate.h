@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What this host holds for the pool. Nobody commands it: whenever the catalog changes, and
+ * now and then, every donor works out for itself from the same facts which chunks are
+ * whose, fetches those of its own that it lacks from whoever has them, and gives up what
+ * nobody needs or others are to hold.
+ *
+ * Giving up a chunk that is needed elsewhere takes three steps, so that two hosts that give
+ * up the last two copies at the same time both notice: say that it is not held any more;
+ * look who holds it then; free it, or say that it is held after all.
+ */
+#ifndef DISTMINDD_DONATE_H
+#define DISTMINDD_DONATE_H
+
+#include "peers.h"
+
+struct donate {
+	sd_event *loop;
+	struct catalog *catalog; /* none of these three is owned */
+	struct chunks *chunks;
+	struct peers *peers;
+	sd_event_source *timer;
+	struct donate_pull *pull; /* under way */
+	uint64_t not_before_us;	  /* no pull, after one that failed */
+	uint64_t pass_us;	  /* how long the last one took */
+	uint8_t *releasing, *shedding; /* digests, while the catalog works on them */
+	size_t release_count, shed_count;
+};
+
+int donate_open(struct donate *donate, sd_event *loop, struct catalog *catalog,
+		struct chunks *chunks, struct peers *peers);
+/* Transfers have been stopped and the catalog is closed. */
+void donate_close(struct donate *donate);
+
+/* Something has changed. */
+void donate_poke(struct donate *donate);
+
+#endif

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "fill.h"
+
+#include "../sharding/sharding.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TURN_BYTES (4U << 20)
+#define NAMED_CHUNKS 3 /* in the reason of a failure */
+
+/* A chunk that this host has. */
+struct local {
+	uint32_t chunk;
+	const void *bytes;
+	struct memory_chunk *pin; /* NULL: not of the arena */
+};
+
+struct fill {
+	struct chunks *chunks;
+	struct peers *peers;
+	struct fill_request request;
+	struct fill_ops ops;
+	void *arg;
+	struct local *locals;
+	uint32_t local_count, local_next;
+	struct memory_piece *pieces;
+	uint32_t piece_count;
+	char (*hosts)[DISTMIND_NAME_LEN];
+	uint64_t read_bytes, copied_bytes;
+	struct memory_transfer *transfer; /* NULL: none, or quiet */
+	sd_event_source *turn;
+	uint32_t remote_done; /* groups */
+	uint32_t told;
+	bool remote_ended, ended;
+	int err;
+	char reason[MEMORY_REASON_LEN];
+};
+
+static void unpin(struct fill *fill, struct local *local)
+{
+	if (local->pin)
+		memory_arena_unpin(fill->chunks->arena, local->pin);
+	local->pin = NULL;
+}
+
+void fill_destroy(struct fill *fill)
+{
+	if (!fill)
+		return;
+	for (uint32_t i = 0; i < fill->local_count; i++)
+		unpin(fill, &fill->locals[i]);
+	sd_event_source_disable_unref(fill->turn);
+	free(fill->locals);
+	free(fill->pieces);
+	free(fill->hosts);
+	free(fill);
+}
+
+/*
+ * Where the chunks come from
+ */
+
+static bool find_local(struct fill *fill, void *arg, const uint8_t *digest, struct local *local)
+{
+	if (!memory_arena_pin(fill->chunks->arena, digest, &local->pin)) {
+		local->bytes = local->pin->data;
+		return true;
+	}
+	local->pin = NULL;
+	local->bytes = fill->request.find ? fill->request.find(arg, digest) : NULL;
+	return local->bytes;
+}
+
+static int lacking(struct fill *fill, const struct model_chunk *chunk, char *reason)
+{
+	struct catalog_holder holder = { .host = "nobody" };
+	char text[MODEL_DIGEST_TEXT_LEN];
+	size_t count = catalog_chunk_holders(fill->chunks->catalog, chunk->digest.bytes, &holder,
+					     1);
+
+	model_digest_format(&chunk->digest, text);
+	if (!count)
+		snprintf(reason, MEMORY_REASON_LEN,
+			 "chunk %s is held by nobody: push the model again", text);
+	else
+		snprintf(reason, MEMORY_REASON_LEN, "chunk %s is held by %s, which %s", text,
+			 holder.host,
+			 holder.live ? "cannot be read from: see no-rdma in the log" :
+				       "is away: start distmindd there");
+	return -ENODATA;
+}
+
+static void add_piece(struct fill *fill, uint32_t chunk, const uint32_t *donors, uint32_t count)
+{
+	const struct model_chunk *source = &fill->request.manifest->chunks[chunk];
+	struct memory_piece *piece = &fill->pieces[fill->piece_count++];
+
+	*piece = (struct memory_piece){
+		.length = source->size,
+		.address = (uintptr_t)fill->request.base + source->offset,
+		.lkey = fill->request.lkey,
+		.group = plan_group_of(fill->request.plan, chunk),
+		.donor_count = count,
+	};
+	memcpy(piece->digest, source->digest.bytes, MEMORY_DIGEST_LEN);
+	memcpy(piece->donors, donors, count * sizeof(*donors));
+	fill->read_bytes += source->size;
+}
+
+static int find_sources(struct fill *fill, void *arg, char *reason)
+{
+	const struct model_manifest *manifest = fill->request.manifest;
+	uint32_t donors[MEMORY_REPLICAS_MAX], count;
+	const char *host;
+
+	for (uint32_t i = 0; i < manifest->chunk_count; i++) {
+		const uint8_t *digest = manifest->chunks[i].digest.bytes;
+		struct local *local = &fill->locals[fill->local_count];
+
+		if (find_local(fill, arg, digest, local)) {
+			local->chunk = i;
+			fill->local_count++;
+			fill->copied_bytes += manifest->chunks[i].size;
+			host = fill->chunks->host.name;
+		} else {
+			count = peers_of_chunk(fill->peers, fill->chunks->catalog, digest, donors,
+					       &host);
+			if (!count)
+				return lacking(fill, &manifest->chunks[i], reason);
+			add_piece(fill, i, donors, count);
+		}
+		snprintf(fill->hosts[i], sizeof(fill->hosts[i]), "%.31s", host);
+	}
+	return 0;
+}
+
+static double bandwidth_of(const struct fill *fill, uint32_t donor)
+{
+	struct memory_reader_donor stats;
+
+	if (memory_client_donor_stats(fill->chunks->client, donor, &stats) || !stats.bandwidth)
+		return 1e9;
+	return (double)stats.bandwidth;
+}
+
+static void prefer(struct memory_piece *piece, uint32_t donor)
+{
+	for (uint32_t i = 0; i < piece->donor_count; i++) {
+		if (piece->donors[i] != donor)
+			continue;
+		piece->donors[i] = piece->donors[0];
+		piece->donors[0] = donor;
+		return;
+	}
+}
+
+/* In the order that sharding says, and first from the donor that it says. */
+static int order_pieces(struct fill *fill)
+{
+	struct sharding_donor donors[MEMORY_DONORS_MAX];
+	struct sharding_chunk *chunks = calloc(fill->piece_count + 1, sizeof(*chunks));
+	struct sharding_read *reads = calloc(fill->piece_count + 1, sizeof(*reads));
+	struct memory_piece *ordered = calloc(fill->piece_count + 1, sizeof(*ordered));
+	bool known[MEMORY_DONORS_MAX] = { false };
+	size_t donor_count = 0;
+	int err = -ENOMEM;
+
+	if (!chunks || !reads || !ordered)
+		goto out;
+	for (uint32_t i = 0; i < fill->piece_count; i++) {
+		const struct memory_piece *piece = &fill->pieces[i];
+
+		memcpy(&chunks[i].key, piece->digest, sizeof(chunks[i].key));
+		chunks[i].size = (uint32_t)piece->length;
+		chunks[i].group = piece->group;
+		for (uint32_t d = 0; d < piece->donor_count && d < SHARDING_COPIES_MAX; d++) {
+			uint32_t donor = piece->donors[d];
+
+			chunks[i].donors[chunks[i].copies++] = donor;
+			if (known[donor])
+				continue;
+			known[donor] = true;
+			donors[donor_count++] = (struct sharding_donor){
+				.id = donor, .bandwidth = bandwidth_of(fill, donor),
+			};
+		}
+	}
+	err = sharding_read_order(donors, donor_count, chunks, fill->piece_count, reads);
+	if (err)
+		goto out;
+	for (uint32_t i = 0; i < fill->piece_count; i++) {
+		ordered[i] = fill->pieces[reads[i].chunk];
+		prefer(&ordered[i], (uint32_t)donors[reads[i].donor].id);
+	}
+	free(fill->pieces);
+	fill->pieces = ordered;
+	ordered = NULL;
+out:
+	free(chunks);
+	free(reads);
+	free(ordered);
+	return err;
+}
+
+struct fill *fill_create(struct chunks *chunks, struct peers *peers,
+			 const struct fill_request *request, const struct fill_ops *ops, void *arg,
+			 int *err, char *reason)
+{
+	uint32_t count = request->manifest->chunk_count;
+	struct fill *fill = calloc(1, sizeof(*fill));
+
+	*err = -ENOMEM;
+	snprintf(reason, MEMORY_REASON_LEN, "out of memory");
+	if (!fill)
+		return NULL;
+	fill->chunks = chunks;
+	fill->peers = peers;
+	fill->request = *request;
+	fill->ops = *ops;
+	fill->arg = arg;
+	fill->locals = calloc(count + 1, sizeof(*fill->locals));
+	fill->pieces = calloc(count + 1, sizeof(*fill->pieces));
+	fill->hosts = calloc(count + 1, sizeof(*fill->hosts));
+	if (fill->locals && fill->pieces && fill->hosts)
+		*err = find_sources(fill, arg, reason);
+	if (!*err && fill->piece_count)
+		*err = order_pieces(fill);
+	if (!*err)
+		return fill;
+	fill_destroy(fill);
+	return NULL;
+}
+
+const char *fill_host(const struct fill *fill, uint32_t chunk)
+{
+	return fill->hosts[chunk];
+}
+
+uint64_t fill_read_bytes(const struct fill *fill)
+{
+	return fill->read_bytes;
+}
+
+uint64_t fill_copied_bytes(const struct fill *fill)
+{
+	return fill->copied_bytes;
+}
+
+/*
+ * Progress
+ */
+
+static uint32_t local_done(const struct fill *fill)
+{
+	if (fill->local_next == fill->local_count)
+		return fill->request.plan->count;
+	return plan_group_of(fill->request.plan, fill->locals[fill->local_next].chunk);
+}
+
+static void fail(struct fill *fill, int err, const char *reason)
+{
+	if (fill->err)
+		return;
+	fill->err = err;
+	if (reason != fill->reason)
+		snprintf(fill->reason, sizeof(fill->reason), "%s", reason);
+	if (fill->transfer && !fill->remote_ended)
+		memory_client_cancel(fill->chunks->client, fill->transfer);
+}
+
+/* May be the end of the fill. */
+static void advance(struct fill *fill)
+{
+	uint32_t local = local_done(fill);
+	uint32_t done = local < fill->remote_done ? local : fill->remote_done;
+
+	if (!fill->err && done > fill->told) {
+		fill->told = done;
+		fill->ops.groups(fill->arg, done);
+	}
+	if (!fill->ended && fill->remote_ended &&
+	    (fill->err || fill->local_next == fill->local_count)) {
+		fill->ended = true;
+		fill->ops.ended(fill->arg, fill->err, fill->reason);
+	}
+	if (!fill->ended || fill->transfer)
+		return;
+	fill->ops.quiet(fill->arg);
+	fill_destroy(fill);
+}
+
+static void on_group(void *arg, uint32_t group)
+{
+	struct fill *fill = arg;
+
+	fill->remote_done = group + 1;
+	advance(fill);
+}
+
+struct missing {
+	struct fill *fill;
+	uint32_t named;
+	size_t len;
+};
+
+static void name_missing(void *arg, const uint8_t *digest, const char *donor, const char *reason)
+{
+	struct missing *missing = arg;
+	char *text = missing->fill->reason;
+	char hex[MODEL_DIGEST_TEXT_LEN];
+	struct model_digest name;
+
+	if (missing->named == NAMED_CHUNKS || missing->len >= MEMORY_REASON_LEN)
+		return;
+	missing->named++;
+	memcpy(name.bytes, digest, MODEL_DIGEST_LEN);
+	model_digest_format(&name, hex);
+	missing->len += (size_t)snprintf(text + missing->len, MEMORY_REASON_LEN - missing->len,
+					 "%schunk %.16s of %s: %s", missing->named > 1 ? "; " : "",
+					 hex, donor, reason);
+}
+
+static void on_ended(void *arg, const struct memory_load_progress *progress)
+{
+	struct fill *fill = arg;
+	struct missing missing = { .fill = fill };
+
+	fill->remote_ended = true;
+	if (progress->state == MEMORY_LOAD_FAILED && !fill->err) {
+		snprintf(fill->reason, sizeof(fill->reason), "%s", progress->reason);
+		if (progress->err != -ECANCELED)
+			memory_client_missing(fill->chunks->client, fill->transfer, name_missing,
+					      &missing);
+		fail(fill, progress->err, fill->reason);
+	}
+	advance(fill);
+}
+
+static void on_quiet(void *arg, const struct memory_load_progress *progress)
+{
+	struct fill *fill = arg;
+
+	(void)progress;
+	fill->transfer = NULL;
+	advance(fill);
+}
+
+static int copy(struct fill *fill, struct local *local)
+{
+	const struct model_chunk *chunk = &fill->request.manifest->chunks[local->chunk];
+	struct model_digest digest;
+
+	memcpy(fill->request.base + chunk->offset, local->bytes, chunk->size);
+	unpin(fill, local);
+	if (!fill->request.verify)
+		return 0;
+	if (!model_digest_make(fill->request.base + chunk->offset, chunk->size, &digest) &&
+	    model_digest_equal(&digest, &chunk->digest))
+		return 0;
+	fail(fill, -EBADMSG, "a chunk in the memory of this host is damaged: distmindctl model "
+			     "verify tells which");
+	return -EBADMSG;
+}
+
+static int on_turn(sd_event_source *source, void *arg)
+{
+	const struct model_manifest *manifest;
+	struct fill *fill = arg;
+	uint64_t bytes = 0;
+
+	manifest = fill->request.manifest;
+	while (!fill->err && fill->local_next < fill->local_count && bytes < TURN_BYTES) {
+		bytes += manifest->chunks[fill->locals[fill->local_next].chunk].size;
+		if (copy(fill, &fill->locals[fill->local_next]))
+			break;
+		fill->local_next++;
+	}
+	if (fill->err || fill->local_next == fill->local_count)
+		sd_event_source_set_enabled(source, SD_EVENT_OFF);
+	advance(fill);
+	return 0;
+}
+
+int fill_start(struct fill *fill, sd_event *loop, char *reason)
+{
+	static const struct memory_transfer_ops ops = {
+		.group_done = on_group, .ended = on_ended, .quiet = on_quiet,
+	};
+	struct memory_load_request request = {
+		.pieces = fill->pieces, .piece_count = fill->piece_count,
+		.group_count = fill->request.plan->count,
+		.deadline_ns = fill->request.deadline_ns,
+		.class = fill->request.class, .verify = fill->request.verify,
+	};
+	int err;
+
+	err = sd_event_add_defer(loop, &fill->turn, on_turn, fill);
+	if (err >= 0)
+		err = sd_event_source_set_enabled(fill->turn, SD_EVENT_ON);
+	if (err < 0) {
+		snprintf(reason, MEMORY_REASON_LEN, "%s", strerror(-err));
+		goto err_destroy;
+	}
+	if (fill->piece_count) {
+		fill->transfer = memory_client_load(fill->chunks->client, &request, &ops, fill,
+						    reason);
+		err = -EINVAL;
+		if (!fill->transfer)
+			goto err_destroy;
+	} else {
+		fill->remote_done = fill->request.plan->count;
+		fill->remote_ended = true;
+	}
+	return 0;
+
+err_destroy:
+	fill_destroy(fill);
+	return err;
+}
+
+void fill_cancel(struct fill *fill)
+{
+	fail(fill, -ECANCELED, "nobody wants it any more");
+	/* What is left is said from the loop, not from within this call. */
+	sd_event_source_set_enabled(fill->turn, SD_EVENT_ON);
+}

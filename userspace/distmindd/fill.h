@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Filling memory with the image of a model, group by group, from three kinds of source:
+ * memory of this host that has a chunk already (its arena, or other weights on the same
+ * gpu), which is copied; and other hosts, which are read from. Both go on at the same time,
+ * a group is there when both have done their part of it.
+ *
+ * Copies are done by the event loop, a few megabytes in each turn. The memory belongs to
+ * the caller, and so does whatever find() returned, until quiet().
+ */
+#ifndef DISTMINDD_FILL_H
+#define DISTMINDD_FILL_H
+
+#include "peers.h"
+#include "plan.h"
+
+#include <distmind.h>
+
+struct fill;
+
+struct fill_request {
+	const struct model_manifest *manifest; /* both until quiet() */
+	const struct plan *plan;
+	uint8_t *base;
+	uint32_t lkey; /* if there is an RDMA device */
+	enum memory_class class;
+	uint64_t deadline_ns;
+	bool verify;
+	/* NULL or where on this host the bytes of a chunk are, or NULL. */
+	const void *(*find)(void *arg, const uint8_t *digest);
+};
+
+struct fill_ops {
+	void (*groups)(void *arg, uint32_t done); /* how many are there, from the first on */
+	void (*ended)(void *arg, int err, const char *reason);
+	void (*quiet)(void *arg); /* nobody touches the memory; the fill is gone after it */
+};
+
+/* NULL: *err and the reason, which has room for MEMORY_REASON_LEN, say why. */
+struct fill *fill_create(struct chunks *chunks, struct peers *peers,
+			 const struct fill_request *request, const struct fill_ops *ops, void *arg,
+			 int *err, char *reason);
+/* Who a chunk comes from. */
+const char *fill_host(const struct fill *fill, uint32_t chunk);
+uint64_t fill_read_bytes(const struct fill *fill);
+uint64_t fill_copied_bytes(const struct fill *fill);
+
+/* Begins. On an error the fill is gone. */
+int fill_start(struct fill *fill, sd_event *loop, char *reason);
+/* ended() and quiet() are still called, from the loop. */
+void fill_cancel(struct fill *fill);
+/* Without calls: it has not been started, or no transfer exists any more. */
+void fill_destroy(struct fill *fill);
+
+#endif

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "manifests.h"
+
+#include "log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct manifest *collection;
+
+static struct manifest *find(const uint8_t *sha256)
+{
+	struct manifest *manifest;
+
+	for (manifest = collection; manifest; manifest = manifest->next)
+		if (!memcmp(manifest->sha256, sha256, CATALOG_DIGEST))
+			break;
+	return manifest;
+}
+
+static void destroy(struct manifest *manifest)
+{
+	plan_clear(&manifest->placement);
+	free(manifest->by_digest);
+	model_manifest_destroy(&manifest->model);
+	free(manifest);
+}
+
+static int by_digest(const void *a, const void *b, void *arg)
+{
+	const struct model_chunk *chunks = arg;
+
+	return memcmp(chunks[*(const uint32_t *)a].digest.bytes,
+		      chunks[*(const uint32_t *)b].digest.bytes, MODEL_DIGEST_LEN);
+}
+
+static int sort_chunks(struct manifest *manifest)
+{
+	const struct model_manifest *model = &manifest->model;
+
+	manifest->by_digest = calloc(model->chunk_count + 1, sizeof(*manifest->by_digest));
+	if (!manifest->by_digest)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < model->chunk_count; i++)
+		manifest->by_digest[i] = i;
+	qsort_r(manifest->by_digest, model->chunk_count, sizeof(*manifest->by_digest), by_digest,
+		model->chunks);
+	return 0;
+}
+
+static struct manifest *create(const char *text, size_t size, const uint8_t *sha256)
+{
+	static const struct plan_rates same_everywhere;
+	struct manifest *manifest = calloc(1, sizeof(*manifest));
+	char error[MODEL_ERROR_LEN];
+	int err;
+
+	if (!manifest)
+		return NULL;
+	err = model_manifest_parse(&manifest->model, text, size, error);
+	if (err) {
+		log_warning("manifest-refused", LOG_S("reason", error));
+		free(manifest);
+		return NULL;
+	}
+	err = plan_make(&manifest->placement, &manifest->model, &same_everywhere);
+	if (!err)
+		err = sort_chunks(manifest);
+	if (err) {
+		log_warning("manifest-refused", LOG_S("model", manifest->model.name),
+			    LOG_S("reason", strerror(-err)));
+		destroy(manifest);
+		return NULL;
+	}
+	memcpy(manifest->sha256, sha256, CATALOG_DIGEST);
+	manifest->next = collection;
+	collection = manifest;
+	return manifest;
+}
+
+int manifests_learn(const char *text, size_t size, uint8_t **digests, size_t *count)
+{
+	struct model_digest sha256;
+	struct manifest *manifest;
+
+	if (model_digest_make(text, size, &sha256))
+		return -EIO;
+	manifest = find(sha256.bytes);
+	if (!manifest)
+		manifest = create(text, size, sha256.bytes);
+	if (!manifest)
+		return -EINVAL;
+	*count = manifest->model.chunk_count;
+	*digests = malloc(*count * CATALOG_DIGEST + 1);
+	if (!*digests)
+		return -ENOMEM;
+	for (size_t i = 0; i < *count; i++)
+		memcpy(*digests + i * CATALOG_DIGEST, manifest->model.chunks[i].digest.bytes,
+		       CATALOG_DIGEST);
+	return 0;
+}
+
+struct manifest *manifests_find(const struct catalog_model *model)
+{
+	return find(model->sha256);
+}
+
+struct manifest *manifest_get(struct manifest *manifest)
+{
+	manifest->references++;
+	return manifest;
+}
+
+void manifest_put(struct manifest *manifest)
+{
+	if (manifest)
+		manifest->references--;
+}
+
+uint32_t manifest_chunk(const struct manifest *manifest, const uint8_t *digest)
+{
+	uint32_t low = 0, high = manifest->model.chunk_count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2, chunk = manifest->by_digest[middle];
+		int order = memcmp(manifest->model.chunks[chunk].digest.bytes, digest,
+				   MODEL_DIGEST_LEN);
+
+		if (!order)
+			return chunk;
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return UINT32_MAX;
+}
+
+static void mark(const struct catalog_model *model, void *arg)
+{
+	struct manifest *manifest = find(model->sha256);
+
+	(void)arg;
+	if (manifest)
+		manifest->listed = true;
+}
+
+void manifests_sweep(const struct catalog *catalog)
+{
+	struct manifest **at = &collection, *manifest;
+
+	if (catalog)
+		catalog_model_each(catalog, mark, NULL);
+	while ((manifest = *at)) {
+		bool keep = manifest->listed || manifest->references;
+
+		manifest->listed = false;
+		if (keep) {
+			at = &manifest->next;
+			continue;
+		}
+		*at = manifest->next;
+		destroy(manifest);
+	}
+}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "models.h"
+
+#include "log.h"
+#include "verify.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define LIST_MS 5000
+#define ETCD_MS 2000
+#define GPUS_SHOWN 64
+
+static void on_changed(void *arg)
+{
+	struct models *models = arg;
+
+	if (models->donate.timer)
+		donate_poke(&models->donate);
+}
+
+static void on_member(enum catalog_member_state state, const char *why, void *arg)
+{
+	struct models *models = arg;
+
+	if (state == CATALOG_JOINED)
+		log_info("pool-joined", LOG_S("host", models->chunks.host.name),
+			 LOG_U("generation", catalog_member_generation(models->catalog)));
+	else
+		log_warning(state == CATALOG_FENCED ? "pool-fenced" : "pool-left",
+			    LOG_S("host", models->chunks.host.name), LOG_S("reason", why));
+	on_changed(models);
+}
+
+static struct catalog_store *open_store(sd_event *loop, const struct config_models *config,
+					char *error)
+{
+	char directory[sizeof(config->catalog)], *slash;
+
+	if (config->etcd)
+		return catalog_etcd_open(loop, config->endpoints, ETCD_MS, error);
+	strcpy(directory, config->catalog);
+	slash = strrchr(directory, '/');
+	if (slash && slash != directory) {
+		*slash = '\0';
+		mkdir(directory, 0700);
+	}
+	return catalog_embedded_open(loop, config->catalog, error);
+}
+
+static int open_catalog(struct models *models, const struct config_models *config)
+{
+	const struct catalog_options options = {
+		.pool = config->pool, .list_ms = LIST_MS, .digests = manifests_learn,
+		.changed = on_changed, .member = on_member, .arg = models,
+	};
+	char error[CATALOG_ERROR_LEN] = "";
+	struct catalog_store *store = open_store(models->loop, config, error);
+	int err;
+
+	if (store)
+		models->catalog = catalog_open(models->loop, store, &options);
+	if (models->catalog)
+		return 0;
+	err = errno ? -errno : -EIO;
+	log_error("no-catalog", LOG_S("reason", error[0] ? error : strerror(-err)));
+	return err;
+}
+
+struct models *models_open(sd_event *loop, struct distmind_pool *kernel,
+			   const struct config_models *config)
+{
+	struct models *models = calloc(1, sizeof(*models));
+
+	if (!models)
+		return NULL;
+	models->loop = loop;
+	models->kernel = kernel;
+	models->service.fd = -1;
+	if (chunks_open(&models->chunks, loop, config) || open_catalog(models, config))
+		goto err_close;
+	peers_open(&models->peers, &models->chunks);
+	weights_open(&models->weights, loop, kernel, &models->chunks, &models->peers);
+	if (donate_open(&models->donate, loop, models->catalog, &models->chunks, &models->peers) ||
+	    chunks_join(&models->chunks, models->catalog) ||
+	    service_open(&models->service, models, config->socket))
+		goto err_close;
+	return models;
+
+err_close:
+	log_warning("no-models", LOG_S("reason", "this host has no memory pool"));
+	models_close(models);
+	return NULL;
+}
+
+/* Those who use come before what they use; the catalog cancels what is pending with it. */
+void models_close(struct models *models)
+{
+	if (!models)
+		return;
+	service_close(&models->service);
+	catalog_close(models->catalog);
+	chunks_stop(&models->chunks);
+	verify_close(models);
+	weights_close(&models->weights);
+	donate_close(&models->donate);
+	peers_close(&models->peers);
+	chunks_close(&models->chunks);
+	manifests_sweep(NULL);
+	free(models);
+}
+
+int models_leave(struct models *models, catalog_done done, void *arg)
+{
+	return catalog_leave(models->catalog, done, arg);
+}
+
+/*
+ * What there is
+ */
+
+struct sized {
+	uint8_t digest[CATALOG_DIGEST];
+	uint32_t size;
+};
+
+struct listing {
+	struct models *models;
+	json_t *models_array, *hosts;
+	struct sized *chunks; /* of all models; owned */
+	size_t count, room;
+	int err;
+};
+
+static const char *state_of(struct models *models, const struct catalog_model *model)
+{
+	struct catalog_availability there;
+
+	if (model->uploading)
+		return "uploading";
+	switch (catalog_model_availability(models->catalog, model->name, &there, NULL, NULL)) {
+	case 0:
+		break;
+	case -EAGAIN:
+		return "uploading"; /* its manifest is on its way to this host */
+	default:
+		return "missing";
+	}
+	if (there.missing)
+		return "missing";
+	if (there.away)
+		return "away";
+	return there.scarce ? "scarce" : "available";
+}
+
+static int add_chunks(struct listing *listing, const struct model_manifest *model)
+{
+	struct sized *rows = listing->chunks;
+
+	if (listing->room - listing->count < model->chunk_count) {
+		listing->room = (listing->count + model->chunk_count) * 2;
+		rows = realloc(rows, listing->room * sizeof(*rows));
+		if (!rows)
+			return -ENOMEM;
+		listing->chunks = rows;
+	}
+	for (uint32_t i = 0; i < model->chunk_count; i++) {
+		memcpy(rows[listing->count].digest, model->chunks[i].digest.bytes, CATALOG_DIGEST);
+		rows[listing->count++].size = model->chunks[i].size;
+	}
+	return 0;
+}
+
+static uint64_t shared_bytes(struct models *models, const struct model_manifest *model)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < model->chunk_count; i++)
+		if (catalog_chunk_references(models->catalog, model->chunks[i].digest.bytes) > 1)
+			bytes += model->chunks[i].size;
+	return bytes;
+}
+
+static void list_model(const struct catalog_model *model, void *arg)
+{
+	struct listing *listing = arg;
+	struct manifest *manifest = manifests_find(model);
+	uint32_t gpus[GPUS_SHOWN];
+	json_t *resident = json_array();
+	uint64_t shared = 0;
+	size_t count = 0;
+
+	if (manifest) {
+		shared = shared_bytes(listing->models, &manifest->model);
+		listing->err = listing->err ? listing->err : add_chunks(listing, &manifest->model);
+		count = weights_gpus(&listing->models->weights, manifest, gpus, GPUS_SHOWN);
+	}
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(resident, json_integer(gpus[i]));
+	json_array_append_new(
+		listing->models_array,
+		json_pack("{s:s, s:I, s:I, s:I, s:i, s:s, s:o, s:I}", "name", model->name, "bytes",
+			  (json_int_t)(manifest ? manifest->model.size : 0), "chunks",
+			  (json_int_t)(manifest ? manifest->model.chunk_count : 0), "layers",
+			  (json_int_t)(manifest ? manifest->model.layer_count : 0), "replicas",
+			  (int)model->replicas, "state", state_of(listing->models, model),
+			  "resident", resident, "shared_bytes", (json_int_t)shared));
+}
+
+static void list_host(const struct catalog_host *host, void *arg)
+{
+	struct listing *listing = arg;
+
+	json_array_append_new(listing->hosts,
+			      json_pack("{s:s, s:s, s:I, s:I, s:b}", "name", host->name, "address",
+					host->address, "memory_total",
+					(json_int_t)host->memory_total, "memory_free",
+					(json_int_t)host->memory_free, "live", 1));
+}
+
+static int by_digest(const void *a, const void *b)
+{
+	return memcmp(a, b, CATALOG_DIGEST);
+}
+
+static uint64_t unique_bytes(struct listing *listing)
+{
+	struct sized *rows = listing->chunks;
+	uint64_t bytes = 0;
+
+	if (listing->count)
+		qsort(rows, listing->count, sizeof(*rows), by_digest);
+	for (size_t i = 0; i < listing->count; i++)
+		if (!i || by_digest(&rows[i], &rows[i - 1]))
+			bytes += rows[i].size;
+	return bytes;
+}
+
+int models_list(struct models *models)
+{
+	struct listing listing = {
+		.models = models, .models_array = json_array(), .hosts = json_array(),
+	};
+	uint64_t stored;
+
+	catalog_model_each(models->catalog, list_model, &listing);
+	catalog_host_each(models->catalog, list_host, &listing);
+	stored = unique_bytes(&listing);
+	free(listing.chunks);
+	if (listing.err) {
+		json_decref(listing.models_array);
+		json_decref(listing.hosts);
+		return listing.err;
+	}
+	return message_memfd_json(json_pack("{s:o, s:o, s:I}", "models", listing.models_array,
+					    "hosts", listing.hosts, "stored_bytes",
+					    (json_int_t)stored));
+}
+
+static json_t *holders_of(struct models *models, const uint8_t *digest)
+{
+	struct catalog_holder holders[CATALOG_REPLICAS_MAX];
+	size_t count = catalog_chunk_holders(models->catalog, digest, holders,
+					     CATALOG_REPLICAS_MAX);
+	json_t *names = json_array();
+
+	for (size_t i = 0; i < count && i < CATALOG_REPLICAS_MAX; i++)
+		if (holders[i].live)
+			json_array_append_new(names, json_string(holders[i].host));
+	return names;
+}
+
+static json_t *groups_of(const struct plan *plan)
+{
+	json_t *groups = json_array();
+
+	for (uint32_t i = 0; i < plan->count; i++)
+		json_array_append_new(
+			groups,
+			json_pack("{s:I, s:I, s:I, s:I, s:I}", "first_layer",
+				  (json_int_t)(i ? plan->groups[i - 1].end_layer : 0), "end_layer",
+				  (json_int_t)plan->groups[i].end_layer, "first_chunk",
+				  (json_int_t)(i ? plan->groups[i - 1].end_chunk : 0), "end_chunk",
+				  (json_int_t)plan->groups[i].end_chunk, "bytes",
+				  (json_int_t)plan->groups[i].bytes));
+	return groups;
+}
+
+int models_show(struct models *models, struct manifest *manifest)
+{
+	json_t *holders, *parsed;
+	struct plan_rates rates;
+	struct plan plan;
+	size_t len;
+	char *text;
+	int err;
+
+	weights_rates(&models->weights, false, &rates);
+	err = plan_make(&plan, &manifest->model, &rates);
+	if (!err)
+		err = model_manifest_encode(&manifest->model, &text, &len);
+	if (err) {
+		plan_clear(&plan);
+		return err;
+	}
+	parsed = json_loadb(text, len, 0, NULL);
+	free(text);
+	holders = json_array();
+	for (uint32_t i = 0; i < manifest->model.chunk_count; i++)
+		json_array_append_new(holders,
+				      holders_of(models, manifest->model.chunks[i].digest.bytes));
+	err = message_memfd_json(json_pack(
+		"{s:o, s:o, s:I, s:I, s:I, s:{s:f, s:f, s:f, s:f, s:f}, s:o}", "manifest", parsed,
+		"groups", groups_of(&plan), "predicted_ns", (json_int_t)plan.predicted_ns,
+		"greedy_ns", (json_int_t)plan.greedy_ns, "bound_ns", (json_int_t)plan.bound_ns,
+		"rates", "network", plan.rates.network, "copy", plan.rates.copy, "compute",
+		plan.rates.compute, "transfer_cost", plan.rates.transfer_cost, "launch_cost",
+		plan.rates.launch_cost, "holders", holders));
+	plan_clear(&plan);
+	return err;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The models of the pool, as this host sees and serves them: its catalog, its chunks, the
+ * hosts that it reads from, the weights on its gpus, and the socket on which all that is
+ * asked for. What the daemon decides about gpus works without.
+ */
+#ifndef DISTMINDD_MODELS_H
+#define DISTMINDD_MODELS_H
+
+#include "chunks.h"
+#include "donate.h"
+#include "manifests.h"
+#include "peers.h"
+#include "service.h"
+#include "weights.h"
+
+struct models {
+	sd_event *loop;		      /* not owned */
+	struct distmind_pool *kernel; /* not owned */
+	struct catalog *catalog;
+	struct chunks chunks;
+	struct peers peers;
+	struct donate donate;
+	struct weights weights;
+	struct service service;
+	struct verify *verifies; /* under way */
+};
+
+/* NULL: there is no memory pool on this host; why has been logged. */
+struct models *models_open(sd_event *loop, struct distmind_pool *kernel,
+			   const struct config_models *config);
+/* NULL is fine. */
+void models_close(struct models *models);
+
+/* Tells the pool that this host goes, so that it need not find out; done() comes later. */
+int models_leave(struct models *models, catalog_done done, void *arg);
+
+/* Answers that say what there is, in a memfd each; a negative errno. */
+int models_list(struct models *models);
+int models_show(struct models *models, struct manifest *manifest);
+
+#endif

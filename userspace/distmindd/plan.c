@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Until something was measured: 10 Gb/s, and what a READ and a launch cost beside. */
+#define NETWORK 1.25e9
+#define TRANSFER_COST 50e-6
+#define LAUNCH_COST 20e-6
+
+/* Layers whose FLOPs nobody told are as costly as their parameters are many. */
+static double layer_flops(const struct model_manifest_layer *layer)
+{
+	return layer->flops_known ? (double)layer->flops : (double)layer->bytes / 2;
+}
+
+static struct planner_layer *layers_of(const struct model_manifest *manifest, double *flops)
+{
+	struct planner_layer *layers = calloc(manifest->layer_count + 1, sizeof(*layers));
+
+	*flops = 0;
+	for (uint32_t i = 0; layers && i < manifest->layer_count; i++) {
+		layers[i].bytes = manifest->layers[i].bytes;
+		layers[i].flops = layer_flops(&manifest->layers[i]);
+		*flops += layers[i].flops;
+	}
+	return layers;
+}
+
+static void choose_rates(struct planner_rates *chosen, const struct plan_rates *rates,
+			 double bytes, double flops)
+{
+	double seconds;
+
+	chosen->network = rates->network > 0 ? rates->network : NETWORK;
+	chosen->copy = rates->copy;
+	chosen->transfer_cost = rates->transfer_cost > 0 ? rates->transfer_cost : TRANSFER_COST;
+	chosen->launch_cost = LAUNCH_COST;
+	seconds = rates->compute_ns ? (double)rates->compute_ns / 1e9 : bytes / chosen->network;
+	chosen->compute = flops > 0 && seconds > 0 ? flops / seconds : 1e12;
+}
+
+static int take_groups(struct plan *plan, const struct model_manifest *manifest,
+		       const struct planner_grouping *grouping)
+{
+	uint32_t layer = 0, first;
+
+	plan->groups = calloc(grouping->count, sizeof(*plan->groups));
+	if (!plan->groups)
+		return -ENOMEM;
+	plan->count = (uint32_t)grouping->count;
+	for (uint32_t i = 0; i < plan->count; i++) {
+		struct plan_group *group = &plan->groups[i];
+
+		group->end_layer = grouping->ends[i];
+		model_manifest_chunks_of(manifest, layer, group->end_layer, &first,
+					 &group->end_chunk);
+		for (uint32_t c = first; c < group->end_chunk; c++)
+			group->bytes += manifest->chunks[c].size;
+		layer = group->end_layer;
+	}
+	return 0;
+}
+
+static uint64_t nanoseconds(int64_t time)
+{
+	return (uint64_t)time / (PLANNER_SECOND / 1000000000);
+}
+
+int plan_make(struct plan *plan, const struct model_manifest *manifest,
+	      const struct plan_rates *rates)
+{
+	struct planner_grouping grouping = { 0 };
+	struct planner_pipeline pipeline;
+	struct planner_layer *layers;
+	double flops;
+	int err;
+
+	*plan = (struct plan){ 0 };
+	layers = layers_of(manifest, &flops);
+	if (!layers)
+		return -ENOMEM;
+	choose_rates(&plan->rates, rates, (double)manifest->size, flops);
+	err = planner_pipeline_create(&pipeline, layers, manifest->layer_count, &plan->rates);
+	free(layers);
+	if (err)
+		return err;
+	err = planner_greedy(&pipeline, PLANNER_GREEDY_LIMIT, &grouping);
+	if (err)
+		goto out;
+	plan->greedy_ns = nanoseconds(planner_finish(&pipeline, &grouping));
+	plan->bound_ns = nanoseconds(planner_bound(&pipeline));
+	planner_grouping_destroy(&grouping);
+	err = planner_optimal(&pipeline, &grouping);
+	if (err)
+		goto out;
+	plan->predicted_ns = nanoseconds(planner_finish(&pipeline, &grouping));
+	err = take_groups(plan, manifest, &grouping);
+	planner_grouping_destroy(&grouping);
+out:
+	planner_pipeline_destroy(&pipeline);
+	return err;
+}
+
+void plan_clear(struct plan *plan)
+{
+	free(plan->groups);
+	*plan = (struct plan){ 0 };
+}
+
+uint32_t plan_group_of(const struct plan *plan, uint32_t chunk)
+{
+	uint32_t low = 0, high = plan->count - 1;
+
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+
+		if (chunk < plan->groups[middle].end_chunk)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}

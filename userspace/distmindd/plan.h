@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A plan: into which groups a model is cut for a load, or for placement. Placement uses
+ * rates that all hosts know, so that all of them come to the same groups; a load uses
+ * what was measured.
+ */
+#ifndef DISTMINDD_PLAN_H
+#define DISTMINDD_PLAN_H
+
+#include "../model/manifest.h"
+#include "../planner/planner.h"
+
+/* What was measured; 0: not yet. */
+struct plan_rates {
+	double network; /* bytes/s */
+	double copy;	/* of the staged form; 0: the direct one */
+	double transfer_cost; /* seconds */
+	uint64_t compute_ns;  /* of a whole request; 0: as long as the transfer */
+};
+
+struct plan_group {
+	uint32_t end_layer;
+	uint32_t end_chunk; /* of those before and its own */
+	uint64_t bytes;
+};
+
+struct plan {
+	uint32_t count;
+	struct plan_group *groups; /* owned */
+	struct planner_rates rates; /* that it was made with */
+	uint64_t predicted_ns, greedy_ns, bound_ns;
+};
+
+/* -EINVAL: the model has no layers; -ENOMEM, -ERANGE. */
+int plan_make(struct plan *plan, const struct model_manifest *manifest,
+	      const struct plan_rates *rates);
+void plan_clear(struct plan *plan);
+
+uint32_t plan_group_of(const struct plan *plan, uint32_t chunk);
+
+#endif

@@ -1,0 +1,569 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "push.h"
+
+#include "models.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TURN_US 5000
+#define WAIT_US 20000
+#define STALLED_US 10000000 /* without any progress */
+#define ACCURACY_US 1 /* the loop sleeps as long as it is allowed to */
+
+struct push {
+	struct exchange exchange;
+	struct client *client; /* NULL: it has gone */
+	struct models *models;
+	struct model_manifest model;
+	uint32_t replicas;
+	struct catalog_upload *upload;
+	bool pending; /* the catalog will call */
+	uint32_t *missing; /* chunks */
+	bool *sent;	   /* of the missing ones */
+	uint32_t missing_count;
+	uint64_t missing_bytes;
+	sd_event_source *turn; /* the chunks, or the wait for donors */
+	uint64_t progress_us; /* when there was some */
+	uint64_t progress;
+	/* Of the request under way. */
+	const uint8_t *bytes;
+	size_t size, offset;
+	uint32_t next, end;
+};
+
+static uint64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void unmap(struct push *push)
+{
+	if (push->bytes)
+		munmap((void *)push->bytes, push->size);
+	push->bytes = NULL;
+}
+
+static void destroy(struct push *push)
+{
+	if (push->client)
+		push->client->push = NULL;
+	sd_event_source_disable_unref(push->turn);
+	unmap(push);
+	model_manifest_destroy(&push->model);
+	free(push->missing);
+	free(push->sent);
+	free(push);
+}
+
+void push_end(struct push *push)
+{
+	if (!push)
+		return;
+	if (push->client)
+		push->client->push = NULL;
+	push->client = NULL;
+	if (push->pending)
+		return;
+	if (push->upload)
+		catalog_upload_abort(push->upload);
+	destroy(push);
+}
+
+/* After a catalog's call: has the client gone meanwhile? */
+static bool abandoned(struct push *push, const struct catalog_result *result)
+{
+	push->pending = false;
+	if (push->client)
+		return false;
+	/* The catalog is being closed: the upload ends with this host's lease. */
+	if (result->err == -ECANCELED)
+		push->upload = NULL;
+	push_end(push);
+	return true;
+}
+
+static void wake(struct push *push, uint64_t us)
+{
+	sd_event_source_set_time(push->turn, now_us() + us);
+	sd_event_source_set_enabled(push->turn, SD_EVENT_ONESHOT);
+}
+
+static int set_turn(struct push *push, sd_event_time_handler_t handler)
+{
+	int err;
+
+	push->turn = sd_event_source_disable_unref(push->turn);
+	err = sd_event_add_time(push->models->loop, &push->turn, CLOCK_MONOTONIC, 0, ACCURACY_US,
+				handler, push);
+	push->progress_us = now_us();
+	return err < 0 ? err : 0;
+}
+
+/*
+ * Begin
+ */
+
+static bool held(struct catalog *catalog, const uint8_t *digest)
+{
+	struct catalog_holder holder;
+
+	return catalog_chunk_holders(catalog, digest, &holder, 1) && holder.live;
+}
+
+static int by_digest(const void *a, const void *b, void *arg)
+{
+	const struct model_chunk *chunks = arg;
+	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+	int order = memcmp(chunks[i].digest.bytes, chunks[j].digest.bytes, MODEL_DIGEST_LEN);
+
+	return order ? order : i < j ? -1 : i > j;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+
+	return i < j ? -1 : i > j;
+}
+
+/* Each chunk once, however often the model has it, in execution order. */
+static int find_missing(struct push *push)
+{
+	struct model_chunk *chunks = push->model.chunks;
+	uint32_t *list = calloc(push->model.chunk_count + 1, sizeof(*list)), count = 0;
+
+	push->missing = list;
+	if (!list)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < push->model.chunk_count; i++)
+		if (!held(push->models->catalog, chunks[i].digest.bytes))
+			list[count++] = i;
+	qsort_r(list, count, sizeof(*list), by_digest, chunks);
+	for (uint32_t i = 0; i < count; i++) {
+		if (i && model_digest_equal(&chunks[list[i]].digest, &chunks[list[i - 1]].digest))
+			continue;
+		push->missing_bytes += chunks[list[i]].size;
+		list[push->missing_count++] = list[i];
+	}
+	qsort(list, push->missing_count, sizeof(*list), by_number);
+	push->sent = calloc(push->missing_count + 1, sizeof(*push->sent));
+	return push->sent ? 0 : -ENOMEM;
+}
+
+static void on_synced(const struct catalog_result *result, void *arg)
+{
+	struct push *push = arg;
+	int err = result->err, fd = -1;
+
+	if (abandoned(push, result))
+		return;
+	if (!err)
+		err = find_missing(push);
+	if (!err) {
+		fd = message_memfd(push->missing, push->missing_count * sizeof(uint32_t));
+		err = fd < 0 ? fd : 0;
+	}
+	if (err) {
+		client_refuse(push->client, err, "push: %s",
+			      result->err ? result->error : strerror(-err));
+		push_end(push);
+		return;
+	}
+	client_answer(push->client, json_pack("{s:I}", "missing", (json_int_t)push->missing_count),
+		      &fd, 1);
+	close(fd);
+}
+
+static void on_begun(const struct catalog_result *result, void *arg)
+{
+	struct push *push = arg;
+	int err = result->err;
+
+	if (err)
+		push->upload = NULL;
+	if (abandoned(push, result))
+		return;
+	if (!err)
+		err = catalog_sync(push->models->catalog, on_synced, push);
+	if (!err) {
+		push->pending = true;
+		return;
+	}
+	client_refuse(push->client, err, "push: %s", result->err ? result->error : strerror(-err));
+	push_end(push);
+}
+
+static struct push *create(struct client *client, const char *name, const void *text, size_t size)
+{
+	struct push *push = calloc(1, sizeof(*push));
+	char error[MODEL_ERROR_LEN];
+	int err;
+
+	if (!push) {
+		client_refuse(client, -ENOMEM, "out of memory");
+		return NULL;
+	}
+	err = model_manifest_parse(&push->model, text, size, error);
+	if (err) {
+		client_refuse(client, err, "manifest: %s", error);
+		free(push);
+		return NULL;
+	}
+	push->models = client->models;
+	if (strcmp(push->model.name, name)) {
+		client_refuse(client, -EINVAL,
+			      "model: the manifest is of \"%s\", not of \"%s\": give both the same "
+			      "name",
+			      push->model.name, name);
+		destroy(push);
+		return NULL;
+	}
+	if (catalog_model_find(client->models->catalog, name)) {
+		client_refuse(client, -EEXIST,
+			      "model: there is a model %s already: delete it first, or choose "
+			      "another name",
+			      name);
+		destroy(push);
+		return NULL;
+	}
+	return push;
+}
+
+void push_begin(struct client *client, const char *name, uint32_t replicas, int manifest)
+{
+	struct catalog *catalog = client->models->catalog;
+	const char *why;
+	const void *text;
+	struct push *push;
+	size_t size;
+	int err;
+
+	err = message_map(manifest, CATALOG_MANIFEST_MAX, &text, &size, &why);
+	if (err) {
+		client_refuse(client, err, "manifest: %s", why);
+		return;
+	}
+	push = create(client, name, text, size);
+	if (!push)
+		goto out;
+	push->replicas = replicas;
+	err = catalog_upload_begin(catalog, name, text, size, replicas, &push->upload, on_begun,
+				   push);
+	if (err) {
+		client_refuse(client, err, "push: %s",
+			      err == -ENOTCONN ? "this host has not joined the catalog: try again "
+						 "soon, or see the log" :
+						 strerror(-err));
+		destroy(push);
+		goto out;
+	}
+	push->pending = true;
+	push->client = client;
+	client->push = push;
+	client_begin(client, &push->exchange);
+out:
+	munmap((void *)text, size);
+}
+
+/*
+ * Chunks
+ */
+
+static void end_chunks(struct push *push)
+{
+	sd_event_source_set_enabled(push->turn, SD_EVENT_OFF);
+	unmap(push);
+}
+
+/* True: the request has been answered. */
+static bool refuse_chunk(struct push *push, const struct model_chunk *chunk, int err)
+{
+	struct client *client = push->client;
+	char text[MODEL_DIGEST_TEXT_LEN];
+
+	model_digest_format(&chunk->digest, text);
+	end_chunks(push);
+	if (err == -EBADMSG)
+		client_refuse(client, err, "chunk %u: the bytes are not those of %s: was the file "
+					   "changed meanwhile?",
+			      push->missing[push->next], text);
+	else
+		client_refuse(client, err, "chunk %s: %s", text,
+			      err == -ENOSPC ? "the donors have no room: give them more memory, or "
+					       "delete models" :
+					       strerror(-err));
+	return true;
+}
+
+struct room {
+	const char *self;
+	uint64_t bytes; /* the most that another donor has */
+};
+
+static void see_room(const struct catalog_host *host, void *arg)
+{
+	struct room *room = arg;
+
+	if (strcmp(host->name, room->self) && host->rdma_address[0] &&
+	    host->memory_free > room->bytes)
+		room->bytes = host->memory_free;
+}
+
+/* Can others take what this host has no room for? */
+static bool room_elsewhere(struct push *push, uint64_t bytes)
+{
+	struct room room = { .self = push->models->chunks.host.name };
+
+	catalog_host_each(push->models->catalog, see_room, &room);
+	return room.bytes >= bytes && now_us() - push->progress_us < STALLED_US;
+}
+
+static bool store_next(struct push *push)
+{
+	const struct model_chunk *chunk = &push->model.chunks[push->missing[push->next]];
+	int err = chunks_add(&push->models->chunks, push->bytes + push->offset, chunk->size,
+			     chunk->digest.bytes);
+
+	if (err == -ENOSPC && room_elsewhere(push, chunk->size)) {
+		/* Donors take what is theirs, and then it need not be here any more. */
+		donate_poke(&push->models->donate);
+		wake(push, WAIT_US);
+		return true;
+	}
+	if (err)
+		return refuse_chunk(push, chunk, err);
+	push->progress_us = now_us();
+	push->sent[push->next++] = true;
+	push->offset += chunk->size;
+	return false;
+}
+
+static int on_chunks(sd_event_source *source, uint64_t us, void *arg)
+{
+	struct push *push = arg;
+	uint64_t begin = now_us();
+
+	(void)source;
+	(void)us;
+	while (push->next < push->end && now_us() - begin < TURN_US)
+		if (store_next(push))
+			return 0;
+	if (push->next < push->end) {
+		wake(push, 0);
+		return 0;
+	}
+	end_chunks(push);
+	chunks_report(&push->models->chunks);
+	client_answer(push->client, json_object(), NULL, 0);
+	return 0;
+}
+
+void push_chunk(struct client *client, uint32_t first, uint32_t count, int bytes)
+{
+	struct push *push = client->push;
+	uint64_t total = 0;
+	const void *data;
+	const char *why;
+	size_t size;
+	int err;
+
+	if (!count || first > push->missing_count || count > push->missing_count - first) {
+		client_refuse(client, -EINVAL,
+			      "first, count: %u chunks are missing, not %u from %u on",
+			      push->missing_count, count, first);
+		return;
+	}
+	err = message_map(bytes, PUSH_BATCH_MAX, &data, &size, &why);
+	if (err) {
+		client_refuse(client, err, "bytes: %s", why);
+		return;
+	}
+	for (uint32_t i = first; i < first + count; i++)
+		total += push->model.chunks[push->missing[i]].size;
+	err = total == size ? set_turn(push, on_chunks) : -EINVAL;
+	if (err) {
+		munmap((void *)data, size);
+		client_refuse(client, err, "bytes: these chunks have %llu bytes, not %zu",
+			      (unsigned long long)total, size);
+		return;
+	}
+	push->bytes = data;
+	push->size = size;
+	push->offset = 0;
+	push->next = first;
+	push->end = first + count;
+	client_begin(client, &push->exchange);
+	wake(push, 0);
+}
+
+/*
+ * Commit
+ */
+
+/* Whoever is told that it is there can load it: the catalog's copy has it by now. */
+static int on_known(sd_event_source *source, uint64_t us, void *arg)
+{
+	struct push *push = arg;
+	const struct catalog_model *model;
+
+	(void)source;
+	(void)us;
+	model = catalog_model_find(push->models->catalog, push->model.name);
+	if (!(model && model->known) && now_us() - push->progress_us < STALLED_US) {
+		wake(push, WAIT_US);
+		return 0;
+	}
+	client_answer(push->client,
+		      json_pack("{s:I}", "new_bytes", (json_int_t)push->missing_bytes), NULL, 0);
+	destroy(push);
+	return 0;
+}
+
+static void on_committed(const struct catalog_result *result, void *arg)
+{
+	struct push *push = arg;
+	int err = result->err;
+
+	push->upload = NULL;
+	if (abandoned(push, result))
+		return;
+	donate_poke(&push->models->donate);
+	if (!err)
+		err = set_turn(push, on_known);
+	if (!err) {
+		wake(push, 0);
+		return;
+	}
+	client_refuse(push->client, err, "commit: %s",
+		      result->err ? result->error : strerror(-err));
+	destroy(push);
+}
+
+static void commit(struct push *push)
+{
+	struct catalog_upload *upload = push->upload;
+	int err;
+
+	sd_event_source_set_enabled(push->turn, SD_EVENT_OFF);
+	push->upload = NULL;
+	err = catalog_upload_commit(upload, on_committed, push);
+	if (!err) {
+		push->pending = true;
+		return;
+	}
+	client_refuse(push->client, err, "commit: %s", strerror(-err));
+	destroy(push);
+}
+
+/* Live copies on donors; a host that donates nothing only keeps them for a while. */
+static uint32_t donated_copies(struct push *push, const uint8_t *digest)
+{
+	struct catalog_holder holders[CATALOG_REPLICAS_MAX];
+	struct catalog *catalog = push->models->catalog;
+	size_t count = catalog_chunk_holders(catalog, digest, holders, CATALOG_REPLICAS_MAX);
+	uint32_t copies = 0;
+
+	for (size_t i = 0; i < count && i < CATALOG_REPLICAS_MAX; i++) {
+		const struct catalog_host *host = catalog_host_find(catalog, holders[i].host);
+
+		copies += holders[i].live && host && host->memory_total;
+	}
+	return copies;
+}
+
+static void count_donor(const struct catalog_host *host, void *arg)
+{
+	*(uint32_t *)arg += host->memory_total > 0;
+}
+
+static int on_wait(sd_event_source *source, uint64_t us, void *arg)
+{
+	struct push *push = arg;
+	uint32_t donors = 0, wanted, copies;
+	uint64_t done = 0, total = 0;
+	bool scarce = false;
+
+	(void)source;
+	(void)us;
+	catalog_host_each(push->models->catalog, count_donor, &donors);
+	wanted = push->replicas < donors ? push->replicas : donors;
+	for (uint32_t i = 0; i < push->model.chunk_count; i++) {
+		const struct model_chunk *chunk = &push->model.chunks[i];
+
+		copies = donated_copies(push, chunk->digest.bytes);
+		scarce |= !copies;
+		total += (uint64_t)chunk->size * wanted;
+		done += (uint64_t)chunk->size * (copies < wanted ? copies : wanted);
+	}
+	if (wanted && done == total) {
+		commit(push);
+		return 0;
+	}
+	if (done != push->progress) {
+		push->progress = done;
+		push->progress_us = now_us();
+		client_progress(push->client, done, total);
+	}
+	if (now_us() - push->progress_us < STALLED_US) {
+		donate_poke(&push->models->donate);
+		wake(push, WAIT_US);
+	} else if (wanted && !scarce) {
+		/* Fewer replicas than wanted, which the catalog shows; more when there is room. */
+		commit(push);
+	} else {
+		client_refuse(push->client, -ENOSPC,
+			      "commit: the donors have no room for %llu bytes: give them more "
+			      "memory, or delete models",
+			      (unsigned long long)(total - done));
+		push_end(push);
+	}
+	return 0;
+}
+
+static void on_flushed(const struct catalog_result *result, void *arg)
+{
+	struct push *push = arg;
+	int err = result->err;
+
+	if (abandoned(push, result))
+		return;
+	if (!err)
+		err = set_turn(push, on_wait);
+	if (!err) {
+		wake(push, 0);
+		return;
+	}
+	client_refuse(push->client, err, "commit: %s",
+		      result->err ? result->error : strerror(-err));
+	push_end(push);
+}
+
+void push_commit(struct client *client)
+{
+	struct push *push = client->push;
+	uint32_t unsent = 0;
+	int err;
+
+	for (uint32_t i = 0; i < push->missing_count; i++)
+		unsent += !push->sent[i];
+	if (unsent) {
+		client_refuse(client, -EINVAL, "commit: %u of the %u missing chunks were not sent",
+			      unsent, push->missing_count);
+		return;
+	}
+	err = catalog_flush(client->models->catalog, on_flushed, push);
+	if (err) {
+		client_refuse(client, err, "commit: %s", strerror(-err));
+		return;
+	}
+	push->pending = true;
+	client_begin(client, &push->exchange);
+}

@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "resident.h"
+
+#include "log.h"
+#include "message.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BATCH_JOBS 256
+
+static uint64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static uint64_t whole_pages(uint64_t size)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	return (size + page - 1) / page * page;
+}
+
+uint64_t resident_quota(const struct model_manifest *model, bool staged, bool loading)
+{
+	uint64_t size = whole_pages(model->size);
+
+	return staged && loading ? 2 * size : size;
+}
+
+uint64_t resident_final(const struct resident *resident)
+{
+	return resident->plan.count;
+}
+
+/*
+ * The end of a load
+ */
+
+static void drop_registration(struct resident *resident)
+{
+	if (!resident->registration.entry)
+		return;
+	memory_registration_drop(resident->chunks->registrations, (uintptr_t)resident);
+	memory_registration_put(resident->chunks->registrations, &resident->registration);
+}
+
+static void return_loans(struct resident *resident)
+{
+	while (resident->lender_count)
+		resident->lenders[--resident->lender_count]->borrowers--;
+}
+
+static void drop_staging(struct resident *resident)
+{
+	resident->arrived = sd_event_source_disable_unref(resident->arrived);
+	distmind_queue_destroy(resident->queue);
+	distmind_timeline_destroy(resident->arrival);
+	distmind_buffer_destroy(resident->staging);
+	resident->queue = NULL;
+	resident->arrival = NULL;
+	resident->staging = NULL;
+}
+
+static void end(struct resident *resident, int err, const char *reason)
+{
+	if (resident->state != RESIDENT_LOADING)
+		return;
+	resident->state = err ? RESIDENT_FAILED : RESIDENT_READY;
+	resident->err = err;
+	resident->load_us = now_us() - resident->begun_us;
+	resident->moving_us = now_us() - resident->moving_us;
+	snprintf(resident->reason, sizeof(resident->reason), "%s", reason);
+	if (err) {
+		/* Fails all that is not there yet; jobs that wait for it fail with it. */
+		distmind_timeline_fail(resident->timeline,
+				       distmind_timeline_value(resident->timeline) + 1, err);
+	}
+	resident->ops->ended(resident);
+}
+
+/* Both the fill and, if staged, the copies. */
+static void settle(struct resident *resident)
+{
+	if (resident->fill || resident->state == RESIDENT_LOADING)
+		return;
+	drop_registration(resident);
+	drop_staging(resident);
+	return_loans(resident);
+	resident->quiet = true;
+	resident->ops->quiet(resident);
+}
+
+static void on_groups(void *arg, uint32_t done)
+{
+	struct resident *resident = arg;
+	struct distmind_timeline *timeline = resident->staged ? resident->arrival :
+								 resident->timeline;
+	uint64_t begin = now_us();
+	int err = distmind_timeline_signal(timeline, done);
+
+	resident->signal_us += now_us() - begin;
+	resident->signals++;
+	if (err)
+		log_warning("load-not-signalled", LOG_S("model", resident->manifest->model.name),
+			    LOG_S("reason", strerror(-err)));
+}
+
+static void on_ended(void *arg, int err, const char *reason)
+{
+	struct resident *resident = arg;
+
+	if (err || !resident->staged)
+		end(resident, err, reason);
+}
+
+static void on_quiet(void *arg)
+{
+	struct resident *resident = arg;
+
+	resident->fill = NULL;
+	settle(resident);
+}
+
+static int on_arrived(sd_event_source *source, int fd, uint32_t revents, void *arg)
+{
+	struct resident *resident = arg;
+	int err = distmind_timeline_status(resident->timeline, resident_final(resident));
+
+	(void)fd;
+	(void)revents;
+	if (err == -EAGAIN)
+		return 0;
+	sd_event_source_set_enabled(source, SD_EVENT_OFF);
+	end(resident, err, err ? "a copy into the gpu's memory failed" : "");
+	settle(resident);
+	return 0;
+}
+
+void resident_cancel(struct resident *resident)
+{
+	if (resident->fill)
+		fill_cancel(resident->fill);
+}
+
+void resident_destroy(struct resident *resident)
+{
+	if (!resident)
+		return;
+	fill_destroy(resident->fill);
+	return_loans(resident);
+	drop_staging(resident);
+	drop_registration(resident);
+	distmind_timeline_destroy(resident->timeline);
+	distmind_buffer_destroy(resident->buffer);
+	plan_clear(&resident->plan);
+	manifest_put(resident->manifest);
+	free(resident);
+}
+
+/*
+ * Its beginning
+ */
+
+static const void *find(void *arg, const uint8_t *digest)
+{
+	struct resident *resident = arg, *lender;
+	const void *bytes = resident->ops->find(resident->device, digest, &lender);
+
+	if (!bytes)
+		return NULL;
+	for (uint32_t i = 0; i < resident->lender_count; i++)
+		if (resident->lenders[i] == lender)
+			return bytes;
+	if (resident->lender_count == RESIDENT_LENDERS)
+		return NULL;
+	resident->lenders[resident->lender_count++] = lender;
+	lender->borrowers++;
+	return bytes;
+}
+
+static int register_memory(struct resident *resident, struct distmind_buffer *buffer, void *address,
+			   char *reason)
+{
+	int dmabuf, err;
+
+	if (!resident->chunks->registrations)
+		return 0;
+	dmabuf = distmind_buffer_export(buffer, DISTMIND_EXPORT_CLOEXEC | DISTMIND_EXPORT_RDWR);
+	err = memory_registration_get(resident->chunks->registrations, (uintptr_t)resident, address,
+				      distmind_buffer_size(buffer), dmabuf,
+				      &resident->registration, reason);
+	if (dmabuf >= 0)
+		close(dmabuf);
+	return err;
+}
+
+/* The first byte of a group and the one after its last; equal: it has none. */
+static uint64_t group_range(const struct resident *resident, uint32_t group, uint64_t *end)
+{
+	const struct model_chunk *chunks = resident->manifest->model.chunks;
+	uint32_t first = group ? resident->plan.groups[group - 1].end_chunk : 0;
+	uint32_t last = resident->plan.groups[group].end_chunk;
+
+	*end = last > first ? chunks[last - 1].offset + chunks[last - 1].size : 0;
+	return last > first ? chunks[first].offset : 0;
+}
+
+/*
+ * A job that uses a range with an extent waits for it, so these are submitted before the
+ * extents are installed: they are what makes them present.
+ */
+static int submit_copies(struct resident *resident)
+{
+	struct distmind_batch *batch;
+	int err = distmind_batch_create(&batch);
+	uint32_t jobs = 0;
+
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < resident->plan.count && !err; i++) {
+		uint64_t stop, start = group_range(resident, i, &stop);
+
+		if (stop > start)
+			distmind_batch_copy(batch, resident->buffer, start, resident->staging,
+					    start, stop - start);
+		else
+			distmind_batch_barrier(batch);
+		distmind_batch_wait(batch, resident->arrival, i + 1);
+		distmind_batch_signal(batch, resident->timeline, i + 1);
+		if (++jobs < BATCH_JOBS && i + 1 < resident->plan.count)
+			continue;
+		err = distmind_queue_submit(resident->queue, batch, NULL);
+		distmind_batch_clear(batch);
+		jobs = 0;
+	}
+	distmind_batch_destroy(batch);
+	return err;
+}
+
+static int open_staging(struct resident *resident, struct distmind_vgpu *vgpu, sd_event *loop,
+			void **address)
+{
+	int err;
+
+	err = distmind_buffer_create(vgpu, resident->manifest->model.size, DISTMIND_BUFFER_DATA,
+				     &resident->staging);
+	if (!err)
+		err = distmind_buffer_map(resident->staging, address);
+	if (!err)
+		err = distmind_timeline_create(vgpu, 0, &resident->arrival);
+	if (!err)
+		err = distmind_queue_create(vgpu, DISTMIND_LANE_COPY, resident->plan.count,
+					    &resident->queue);
+	if (!err)
+		err = submit_copies(resident);
+	if (!err)
+		err = distmind_timeline_poll(resident->timeline, resident_final(resident));
+	if (!err)
+		err = sd_event_add_io(loop, &resident->arrived,
+				      distmind_timeline_fd(resident->timeline), EPOLLIN, on_arrived,
+				      resident);
+	return err < 0 ? err : 0;
+}
+
+static int install_extents(struct resident *resident, struct distmind_pool *kernel)
+{
+	const struct model_manifest *model = &resident->manifest->model;
+	struct distmind_extent_record *extents = calloc(model->chunk_count + 1, sizeof(*extents));
+	struct distmind_buffer_info info;
+	int err = extents ? distmind_buffer_info(resident->buffer, &info) : -ENOMEM;
+
+	for (uint32_t i = 0; i < model->chunk_count && !err; i++) {
+		const struct model_chunk *chunk = &model->chunks[i];
+
+		extents[i].offset = chunk->offset;
+		extents[i].size = chunk->size;
+		extents[i].value = plan_group_of(&resident->plan, i) + 1;
+		memcpy(extents[i].chunk, chunk->digest.bytes, sizeof(extents[i].chunk));
+		snprintf(extents[i].host, sizeof(extents[i].host), "%s",
+			 fill_host(resident->fill, i));
+	}
+	if (!err)
+		err = distmind_pool_extents_add(kernel, info.id,
+						distmind_timeline_fd(resident->timeline), extents,
+						model->chunk_count);
+	free(extents);
+	return err;
+}
+
+static int begin_fill(struct resident *resident, const struct resident_request *request,
+		      struct peers *peers, void *base, char *reason)
+{
+	static const struct fill_ops ops = {
+		.groups = on_groups, .ended = on_ended, .quiet = on_quiet,
+	};
+	const struct fill_request fill = {
+		.manifest = &resident->manifest->model, .plan = &resident->plan,
+		.base = base, .lkey = resident->registration.lkey,
+		.class = request->class, .deadline_ns = request->deadline_ns,
+		.verify = request->verify, .find = find,
+	};
+	int err;
+
+	resident->fill = fill_create(resident->chunks, peers, &fill, &ops, resident, &err, reason);
+	if (!resident->fill)
+		return err;
+	resident->read_bytes = fill_read_bytes(resident->fill);
+	resident->copied_bytes = fill_copied_bytes(resident->fill);
+	return 0;
+}
+
+struct resident *resident_create(struct weights_device *device, struct distmind_vgpu *vgpu,
+				 struct distmind_pool *kernel, sd_event *loop,
+				 struct chunks *chunks, struct peers *peers,
+				 struct manifest *manifest, const struct resident_request *request,
+				 const struct resident_ops *ops, int *err, char *reason)
+{
+	struct resident *resident = calloc(1, sizeof(*resident));
+	void *base;
+
+	*err = -ENOMEM;
+	snprintf(reason, MEMORY_REASON_LEN, "out of memory");
+	if (!resident)
+		return NULL;
+	resident->device = device;
+	resident->ops = ops;
+	resident->chunks = chunks;
+	resident->staged = request->staged;
+	resident->manifest = manifest_get(manifest);
+	resident->begun_us = now_us();
+	*err = plan_make(&resident->plan, &manifest->model, &request->rates);
+	if (!*err)
+		*err = distmind_buffer_create(vgpu, manifest->model.size, DISTMIND_BUFFER_WEIGHTS,
+					      &resident->buffer);
+	if (!*err)
+		*err = distmind_buffer_map(resident->buffer, (void **)&resident->address);
+	if (!*err)
+		*err = distmind_timeline_create(vgpu, 0, &resident->timeline);
+	base = resident->address;
+	if (!*err && request->staged)
+		*err = open_staging(resident, vgpu, loop, &base);
+	if (*err) {
+		snprintf(reason, MEMORY_REASON_LEN, "no room for %llu bytes on the gpu: %s",
+			 (unsigned long long)manifest->model.size, strerror(-*err));
+		goto err_destroy;
+	}
+	resident->size = distmind_buffer_size(resident->buffer);
+	*err = register_memory(resident, request->staged ? resident->staging : resident->buffer,
+			       base, reason);
+	if (!*err)
+		*err = begin_fill(resident, request, peers, base, reason);
+	if (*err)
+		goto err_destroy;
+	*err = install_extents(resident, kernel);
+	if (*err) {
+		snprintf(reason, MEMORY_REASON_LEN, "the kernel does not take the extents: %s",
+			 distmind_pool_error(kernel));
+		goto err_destroy;
+	}
+	resident->moving_us = now_us();
+	*err = fill_start(resident->fill, loop, reason);
+	if (!*err)
+		return resident;
+	resident->fill = NULL;
+
+err_destroy:
+	resident_destroy(resident);
+	return NULL;
+}
+
+/*
+ * For those who use it
+ */
+
+static json_t *describe_tensor(const struct resident *resident,
+			       const struct model_manifest_tensor *tensor)
+{
+	const struct model_manifest *model = &resident->manifest->model;
+	json_t *shape = json_array();
+	uint64_t value = 0;
+
+	for (uint32_t i = 0; i < tensor->shape.rank; i++)
+		json_array_append_new(shape, json_integer((json_int_t)tensor->shape.extent[i]));
+	if (tensor->size) {
+		uint64_t last = tensor->offset + tensor->size - 1;
+
+		value = plan_group_of(&resident->plan, model_manifest_chunk_at(model, last)) + 1;
+	}
+	return json_pack("{s:s, s:s, s:o, s:I, s:I, s:I}", "name", tensor->name, "dtype",
+			 model_dtype_name(tensor->shape.dtype), "shape", shape, "offset",
+			 (json_int_t)tensor->offset, "size", (json_int_t)tensor->size, "value",
+			 (json_int_t)value);
+}
+
+static int export_tensors(const struct resident *resident)
+{
+	const struct model_manifest *model = &resident->manifest->model;
+	json_t *tensors = json_array();
+
+	for (uint32_t i = 0; i < model->tensor_count; i++)
+		if (json_array_append_new(tensors, describe_tensor(resident, &model->tensors[i]))) {
+			json_decref(tensors);
+			return -ENOMEM;
+		}
+	return message_memfd_json(json_pack("{s:o}", "tensors", tensors));
+}
+
+/* The library's own descriptor can signal: a handle of it is exported for watching only. */
+static int export_timeline(const struct resident *resident, struct distmind_vgpu *vgpu)
+{
+	struct distmind_timeline_import import = {
+		.fd = distmind_timeline_fd(resident->timeline),
+	};
+	struct distmind_timeline_export export = { .flags = DISTMIND_EXPORT_CLOEXEC };
+	struct distmind_timeline_destroy destroy = { 0 };
+	int err = 0;
+
+	if (ioctl(distmind_vgpu_fd(vgpu), DISTMIND_IOC_TIMELINE_IMPORT, &import))
+		return -errno;
+	export.handle = destroy.handle = import.handle;
+	if (ioctl(distmind_vgpu_fd(vgpu), DISTMIND_IOC_TIMELINE_EXPORT, &export))
+		err = -errno;
+	ioctl(distmind_vgpu_fd(vgpu), DISTMIND_IOC_TIMELINE_DESTROY, &destroy);
+	return err ? err : export.fd;
+}
+
+int resident_export(struct resident *resident, struct distmind_vgpu *vgpu, int fds[3])
+{
+	int err;
+
+	fds[0] = distmind_buffer_export(resident->buffer, DISTMIND_EXPORT_CLOEXEC);
+	fds[1] = export_timeline(resident, vgpu);
+	fds[2] = export_tensors(resident);
+	for (int i = 0; i < 3; i++) {
+		if (fds[i] >= 0)
+			continue;
+		err = fds[i];
+		for (int j = 0; j < 3; j++)
+			if (fds[j] >= 0)
+				close(fds[j]);
+		return err;
+	}
+	return 0;
+}

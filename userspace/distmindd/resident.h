@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A model in the memory of a gpu: one buffer, which all who use the model on that gpu
+ * share, and the timeline that says how much of it is there.
+ *
+ * Two forms of loading. Direct: chunks arrive in the buffer itself. Staged: they arrive in
+ * pinned memory, from where the engine's copy lane brings them into the buffer; the copies
+ * are submitted at the beginning, each waits for its group to arrive, and each signals the
+ * timeline itself.
+ *
+ * The cache (weights.h) owns it. A load that fails, or that nobody wants, takes it out of
+ * the cache at once; it is destroyed when nothing touches its memory any more.
+ */
+#ifndef DISTMINDD_RESIDENT_H
+#define DISTMINDD_RESIDENT_H
+
+#include "fill.h"
+#include "manifests.h"
+
+#include <distmind.h>
+#include <sys/queue.h>
+
+struct resident;
+struct weights_device;
+
+#define RESIDENT_LENDERS 8
+
+/* What a load is to be like. */
+struct resident_request {
+	enum memory_class class;
+	uint64_t deadline_ns;
+	bool verify;
+	bool staged;
+	struct plan_rates rates;
+};
+
+struct resident_ops {
+	/* Bytes that another resident of the gpu has, and whose; NULL: none has. */
+	const void *(*find)(struct weights_device *device, const uint8_t *digest,
+			    struct resident **lender);
+	void (*ended)(struct resident *resident);
+	void (*quiet)(struct resident *resident); /* may be destroyed, and must if it failed */
+};
+
+enum resident_state { RESIDENT_LOADING, RESIDENT_READY, RESIDENT_FAILED };
+
+struct resident {
+	struct weights_device *device;
+	const struct resident_ops *ops;
+	struct chunks *chunks;
+	struct manifest *manifest; /* a reference */
+	struct plan plan;
+	enum resident_state state;
+	bool quiet;
+	int err;
+	char reason[MEMORY_REASON_LEN];
+	bool staged;
+	uint64_t size; /* of the buffer */
+	uint64_t read_bytes, copied_bytes;
+	uint64_t begun_us, load_us; /* all of it */
+	uint64_t moving_us; /* of these, bytes moved: without what comes before the first */
+	uint64_t signals, signal_us; /* of the timeline, and how long that took in all */
+	struct distmind_buffer *buffer;
+	uint8_t *address;
+	struct distmind_timeline *timeline;
+	struct memory_registration registration;
+	struct fill *fill; /* while it is under way */
+	sd_event_source *arrived; /* staged: the last copy has ended */
+	/* Of the staged form, until the load has ended. */
+	struct distmind_buffer *staging;
+	struct distmind_queue *queue;
+	struct distmind_timeline *arrival;
+	/* Who the load copies from: they stay until it is quiet. */
+	struct resident *lenders[RESIDENT_LENDERS];
+	uint32_t lender_count;
+	/* The cache's: */
+	uint32_t borrowers;
+	LIST_HEAD(, weights_use) uses;
+	uint64_t loads;
+	uint64_t used_us;
+	struct resident *next;
+};
+
+/* Bytes of a vgpu's quota that it needs while it is loaded, and after. */
+uint64_t resident_quota(const struct model_manifest *model, bool staged, bool loading);
+
+/*
+ * Begins to load; nothing is called back from within. The vgpu has quota for it. NULL: *err
+ * and reason.
+ */
+struct resident *resident_create(struct weights_device *device, struct distmind_vgpu *vgpu,
+				 struct distmind_pool *kernel, sd_event *loop,
+				 struct chunks *chunks, struct peers *peers,
+				 struct manifest *manifest, const struct resident_request *request,
+				 const struct resident_ops *ops, int *err, char *reason);
+/* Ends a load that has not ended; quiet() follows. */
+void resident_cancel(struct resident *resident);
+/* It must be quiet, or the transfers of all the chunks stopped. */
+void resident_destroy(struct resident *resident);
+
+uint64_t resident_final(const struct resident *resident);
+/*
+ * The answer to who loads it: fds gets a dma-buf of the buffer, the timeline, both
+ * read-only, and the list of tensors; the caller's.
+ */
+int resident_export(struct resident *resident, struct distmind_vgpu *vgpu, int fds[3]);
+
+#endif

@@ -1,0 +1,550 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "service.h"
+
+#include "log.h"
+#include "models.h"
+#include "push.h"
+#include "verify.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define DEADLINE_MS 60000
+#define DEADLINE_MAX_MS 3600000
+
+/*
+ * Fields
+ */
+
+/* NULL: the client has been told. */
+static const char *model_name(struct client *client, const json_t *body)
+{
+	const char *name = json_string_value(json_object_get(body, "model"));
+
+	if (name && model_name_valid(name))
+		return name;
+	client_refuse(client, -EINVAL,
+		      "model: %s is not a name: write up to %d letters, digits, '.', '_' and '-', "
+		      "beginning with a letter or a digit",
+		      name ? "this" : "nothing", MODEL_NAME_MAX);
+	return NULL;
+}
+
+/* False: the client has been told. Without the field it is what it was. */
+static bool number(struct client *client, const json_t *body, const char *field, uint64_t min,
+		   uint64_t max, bool required, uint64_t *value)
+{
+	const json_t *given = json_object_get(body, field);
+	json_int_t read = json_integer_value(given);
+
+	if (!given && !required)
+		return true;
+	if (json_is_integer(given) && read >= 0 && (uint64_t)read >= min && (uint64_t)read <= max) {
+		*value = (uint64_t)read;
+		return true;
+	}
+	client_refuse(client, -EINVAL, "%s: a number from %llu to %llu is needed", field,
+		      (unsigned long long)min, (unsigned long long)max);
+	return false;
+}
+
+static bool boolean(struct client *client, const json_t *body, const char *field, bool *value)
+{
+	const json_t *given = json_object_get(body, field);
+
+	if (given && !json_is_boolean(given)) {
+		client_refuse(client, -EINVAL, "%s: true or false is needed", field);
+		return false;
+	}
+	*value = json_is_true(given);
+	return true;
+}
+
+/* One of several words, the first one if it is not given; negative: has been told. */
+static int word(struct client *client, const json_t *body, const char *field,
+		const char *const *words)
+{
+	const json_t *given = json_object_get(body, field);
+	const char *text = json_string_value(given);
+
+	for (int i = 0; words[i]; i++)
+		if (!given || (text && !strcmp(text, words[i])))
+			return i;
+	client_refuse(client, -EINVAL, "%s: there is no such choice: write %s", field, words[0]);
+	return -EINVAL;
+}
+
+/* Of a model that is there, not of an upload. NULL: has been told. */
+static struct manifest *manifest_of(struct client *client, const json_t *body)
+{
+	const char *name = model_name(client, body);
+	const struct catalog_model *model;
+	struct manifest *manifest;
+
+	if (!name)
+		return NULL;
+	model = catalog_model_find(client->models->catalog, name);
+	if (!model) {
+		client_refuse(client, -ENOENT, "model: there is no model %s: see distmindctl model "
+					       "list",
+			      name);
+		return NULL;
+	}
+	manifest = manifests_find(model);
+	if (!manifest)
+		client_refuse(client, model->error[0] ? -EBADMSG : -EAGAIN, "model %s: %s", name,
+			      model->error[0] ? model->error :
+						"its manifest is still being read: try again");
+	return manifest;
+}
+
+/*
+ * Operations
+ */
+
+static void answer_memfd(struct client *client, int fd)
+{
+	if (fd < 0) {
+		client_refuse(client, fd, "%s", strerror(-fd));
+		return;
+	}
+	client_answer(client, json_object(), &fd, 1);
+	close(fd);
+}
+
+static void do_list(struct client *client, struct message *message)
+{
+	(void)message;
+	answer_memfd(client, models_list(client->models));
+}
+
+static void do_show(struct client *client, struct message *message)
+{
+	struct manifest *manifest = manifest_of(client, message->body);
+
+	if (manifest)
+		answer_memfd(client, models_show(client->models, manifest));
+}
+
+static void do_push(struct client *client, struct message *message)
+{
+	const char *name = model_name(client, message->body);
+	uint64_t replicas = 1;
+
+	if (!name || !number(client, message->body, "replicas", 1, 8, false, &replicas))
+		return;
+	if (message->fd_count != 1)
+		client_refuse(client, -EINVAL, "a memfd with the manifest is needed");
+	else if (client->push)
+		client_refuse(client, -EBUSY, "another push is under way on this connection");
+	else
+		push_begin(client, name, (uint32_t)replicas, message->fds[0]);
+}
+
+static void do_chunk(struct client *client, struct message *message)
+{
+	uint64_t first, count;
+
+	if (!number(client, message->body, "first", 0, UINT32_MAX, true, &first) ||
+	    !number(client, message->body, "count", 1, UINT32_MAX, true, &count))
+		return;
+	if (!client->push)
+		client_refuse(client, -EINVAL, "no push is under way on this connection");
+	else if (message->fd_count != 1)
+		client_refuse(client, -EINVAL, "a memfd with the bytes is needed");
+	else
+		push_chunk(client, (uint32_t)first, (uint32_t)count, message->fds[0]);
+}
+
+static void do_commit(struct client *client, struct message *message)
+{
+	(void)message;
+	if (!client->push)
+		client_refuse(client, -EINVAL, "no push is under way on this connection");
+	else
+		push_commit(client);
+}
+
+/* A change of the catalog that somebody waits for. */
+struct change {
+	struct exchange exchange;
+	struct models *models;
+	uint64_t freed;
+	bool deletes;
+	char model[MODEL_NAME_MAX + 1];
+};
+
+static void on_changed(const struct catalog_result *result, void *arg)
+{
+	struct change *change = arg;
+	uint32_t busy;
+
+	if (result->err) {
+		client_refuse(change->exchange.client, result->err, "model %s: %s", change->model,
+			      result->error);
+	} else if (change->deletes) {
+		weights_evict(&change->models->weights, change->model, DISTMIND_GPU_NONE, &busy);
+		client_answer(change->exchange.client,
+			      json_pack("{s:I}", "freed_bytes", (json_int_t)change->freed), NULL,
+			      0);
+	} else {
+		client_answer(change->exchange.client, json_object(), NULL, 0);
+	}
+	if (result->err != -ECANCELED)
+		donate_poke(&change->models->donate);
+	free(change);
+}
+
+static struct change *change_begin(struct client *client, const char *model)
+{
+	struct change *change = calloc(1, sizeof(*change));
+
+	if (!change) {
+		client_refuse(client, -ENOMEM, "out of memory");
+		return NULL;
+	}
+	change->models = client->models;
+	strcpy(change->model, model);
+	client_begin(client, &change->exchange);
+	return change;
+}
+
+static void change_done(struct change *change, int err)
+{
+	if (!err)
+		return;
+	client_refuse(change->exchange.client, err, "model %s: %s", change->model, strerror(-err));
+	free(change);
+}
+
+/* Bytes that only this model needs. */
+static uint64_t own_bytes(struct models *models, const struct manifest *manifest)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < manifest->model.chunk_count; i++) {
+		uint32_t chunk = manifest->by_digest[i];
+		const struct model_chunk *chunks = manifest->model.chunks;
+
+		if (i && model_digest_equal(&chunks[chunk].digest,
+					    &chunks[manifest->by_digest[i - 1]].digest))
+			continue;
+		if (catalog_chunk_references(models->catalog, chunks[chunk].digest.bytes) < 2)
+			bytes += chunks[chunk].size;
+	}
+	return bytes;
+}
+
+static void do_delete(struct client *client, struct message *message)
+{
+	const char *name = model_name(client, message->body);
+	const struct catalog_model *model;
+	struct manifest *manifest;
+	struct change *change;
+
+	change = name ? change_begin(client, name) : NULL;
+	if (!change)
+		return;
+	/* One whose manifest cannot be read can be deleted all the same. */
+	model = catalog_model_find(client->models->catalog, name);
+	manifest = model ? manifests_find(model) : NULL;
+	change->deletes = true;
+	change->freed = manifest ? own_bytes(client->models, manifest) : 0;
+	change_done(change, catalog_model_delete(client->models->catalog, name, 0, on_changed,
+						 change));
+}
+
+static void do_replicas(struct client *client, struct message *message)
+{
+	const char *name = model_name(client, message->body);
+	struct change *change;
+	uint64_t replicas;
+
+	if (!name || !number(client, message->body, "replicas", 1, 8, true, &replicas))
+		return;
+	change = change_begin(client, name);
+	if (change)
+		change_done(change, catalog_model_set_replicas(client->models->catalog, name,
+							       (unsigned int)replicas, on_changed,
+							       change));
+}
+
+static void do_verify(struct client *client, struct message *message)
+{
+	struct manifest *manifest = manifest_of(client, message->body);
+
+	if (manifest)
+		verify_begin(client, manifest);
+}
+
+/* The gpu of a vgpu that the client may use; false: has been told. */
+static bool gpu_of_vgpu(struct client *client, uint32_t id, uint32_t *gpu)
+{
+	struct distmind_vgpu_record vgpu;
+	int err = distmind_pool_vgpu(client->models->kernel, id, &vgpu);
+
+	if (!err && !client->root && vgpu.uid != client->uid)
+		err = -EPERM;
+	if (err) {
+		client_refuse(client, err, "vgpu: %u is %s", id,
+			      err == -EPERM ? "somebody else's" : "not there");
+		return false;
+	}
+	if (vgpu.state != DISTMIND_VGPU_STATE_BOUND) {
+		client_refuse(client, -ENXIO, "vgpu: no gpu backs %u at the moment: try again", id);
+		return false;
+	}
+	*gpu = vgpu.gpu;
+	return true;
+}
+
+static bool read_load(struct client *client, const json_t *body, struct weights_request *request)
+{
+	static const char *const classes[] = { "latency", "background", NULL };
+	static const char *const forms[] = { "auto", "direct", "staged", NULL };
+	uint64_t deadline = DEADLINE_MS;
+	int class, form;
+
+	class = word(client, body, "class", classes);
+	if (class < 0)
+		return false;
+	form = word(client, body, "form", forms);
+	if (form < 0 ||
+	    !number(client, body, "deadline_ms", 1, DEADLINE_MAX_MS, false, &deadline) ||
+	    !number(client, body, "compute_ns", 0, INT64_MAX / 1000, false,
+		    &request->compute_ns) ||
+	    !boolean(client, body, "verify", &request->load.verify) ||
+	    !boolean(client, body, "wait", &request->wait))
+		return false;
+	request->load.class = class ? MEMORY_BACKGROUND : MEMORY_LATENCY;
+	request->load.staged = form == 2;
+	request->load.deadline_ns = deadline * 1000000;
+	return true;
+}
+
+static void do_load(struct client *client, struct message *message)
+{
+	struct weights_request request = { 0 };
+	uint64_t vgpu;
+
+	if (client->use && weights_use_failed(client->use)) {
+		weights_use_end(client->use);
+		client->use = NULL;
+	}
+	if (client->use) {
+		client_refuse(client, -EBUSY, "this connection is the use of a model already: open "
+					      "another one");
+		return;
+	}
+	request.manifest = manifest_of(client, message->body);
+	if (request.manifest &&
+	    number(client, message->body, "vgpu", 0, UINT32_MAX, true, &vgpu) &&
+	    read_load(client, message->body, &request) &&
+	    gpu_of_vgpu(client, (uint32_t)vgpu, &request.gpu))
+		weights_load(&client->models->weights, client, &request);
+}
+
+static void do_preload(struct client *client, struct message *message)
+{
+	struct weights_request request = { .preload = true, .wait = true };
+	uint64_t gpu;
+
+	request.manifest = manifest_of(client, message->body);
+	if (!request.manifest || !number(client, message->body, "gpu", 0, UINT32_MAX, true, &gpu))
+		return;
+	request.gpu = (uint32_t)gpu;
+	request.load.class = MEMORY_BACKGROUND;
+	request.load.deadline_ns = DEADLINE_MAX_MS * 1000000ULL;
+	weights_load(&client->models->weights, client, &request);
+}
+
+static void do_evict(struct client *client, struct message *message)
+{
+	const char *name = model_name(client, message->body);
+	uint64_t gpu = DISTMIND_GPU_NONE, freed;
+	uint32_t busy;
+
+	if (!name || !number(client, message->body, "gpu", 0, UINT32_MAX, false, &gpu))
+		return;
+	freed = weights_evict(&client->models->weights, name, (uint32_t)gpu, &busy);
+	if (busy && !freed)
+		client_refuse(client, -EBUSY, "model %s has %u uses: end them first", name, busy);
+	else
+		client_answer(client, json_pack("{s:I}", "freed_bytes", (json_int_t)freed), NULL,
+			      0);
+}
+
+static const struct operation {
+	const char *name;
+	bool root;
+	void (*begin)(struct client *client, struct message *message);
+} operations[] = {
+	{ "list", false, do_list },	    { "show", false, do_show },
+	{ "load", false, do_load },	    { "push", true, do_push },
+	{ "chunk", true, do_chunk },	    { "commit", true, do_commit },
+	{ "delete", true, do_delete },	    { "replicas", true, do_replicas },
+	{ "verify", true, do_verify },	    { "preload", true, do_preload },
+	{ "evict", true, do_evict },
+};
+
+static void dispatch(struct client *client, struct message *message)
+{
+	const char *name = json_string_value(json_object_get(message->body, "op"));
+
+	for (size_t i = 0; name && i < sizeof(operations) / sizeof(operations[0]); i++) {
+		if (strcmp(operations[i].name, name))
+			continue;
+		if (operations[i].root && !client->root)
+			client_refuse(client, -EPERM, "op: %s is for root only", name);
+		else
+			operations[i].begin(client, message);
+		return;
+	}
+	client_refuse(client, -EINVAL, "op: there is no such operation");
+}
+
+/*
+ * Connections
+ */
+
+static void client_end(struct service *service, struct client *client)
+{
+	struct client **at = &service->clients;
+
+	while (*at != client)
+		at = &(*at)->next;
+	*at = client->next;
+	service->count--;
+	if (client->exchange) {
+		struct exchange *exchange = client->exchange;
+
+		exchange->client = NULL;
+		client->exchange = NULL;
+		if (exchange->gone)
+			exchange->gone(exchange);
+	}
+	push_end(client->push);
+	if (client->use)
+		weights_use_end(client->use);
+	sd_event_source_disable_unref(client->source);
+	close(client->fd);
+	free(client);
+}
+
+static int on_message(sd_event_source *source, int fd, uint32_t revents, void *arg)
+{
+	struct client *client = arg;
+	struct message message;
+	const char *why;
+	int err;
+
+	(void)source;
+	(void)revents;
+	err = message_receive(fd, &message, &why);
+	if (err == -EAGAIN)
+		return 0;
+	if (err == -EBADMSG) {
+		client_refuse(client, err, "this is not a message: %s", why);
+	} else if (!err && client->exchange) {
+		/* Answers could not be told apart. */
+		message_clear(&message);
+		err = -EPROTO;
+	} else if (!err) {
+		dispatch(client, &message);
+		message_clear(&message);
+	}
+	if (err)
+		client_end(&client->models->service, client);
+	return 0;
+}
+
+static int client_create(struct service *service, int fd)
+{
+	struct client *client = calloc(1, sizeof(*client));
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+	int err;
+
+	if (!client)
+		return -ENOMEM;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len)) {
+		err = -errno;
+		goto err_free;
+	}
+	client->models = service->models;
+	client->fd = fd;
+	client->uid = peer.uid;
+	client->root = !peer.uid;
+	err = sd_event_add_io(service->models->loop, &client->source, fd, EPOLLIN, on_message,
+			      client);
+	if (err < 0)
+		goto err_free;
+	client->next = service->clients;
+	service->clients = client;
+	service->count++;
+	return 0;
+
+err_free:
+	free(client);
+	return err;
+}
+
+static int on_connect(sd_event_source *source, int fd, uint32_t revents, void *arg)
+{
+	struct service *service = arg;
+	int client = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	(void)source;
+	(void)revents;
+	if (client < 0)
+		return 0;
+	if (service->count == SERVICE_CLIENTS_MAX || client_create(service, client))
+		close(client);
+	return 0;
+}
+
+int service_open(struct service *service, struct models *models, const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	const char *other = getenv(SERVICE_ENV);
+	int err;
+
+	*service = (struct service){ .models = models, .fd = -1 };
+	snprintf(service->path, sizeof(service->path), "%s", other && *other ? other : path);
+	strcpy(address.sun_path, service->path);
+	service->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (service->fd < 0)
+		goto err;
+	/* What is there is of a daemon that died: the lock says that there is no other. */
+	unlink(service->path);
+	if (bind(service->fd, (struct sockaddr *)&address, sizeof(address)) ||
+	    chmod(service->path, 0666) || listen(service->fd, 64))
+		goto err;
+	err = sd_event_add_io(models->loop, &service->source, service->fd, EPOLLIN, on_connect,
+			      service);
+	if (err >= 0)
+		return 0;
+	errno = -err;
+err:
+	err = -errno;
+	log_error("no-model-socket", LOG_S("path", service->path), LOG_S("reason", strerror(-err)));
+	return err;
+}
+
+void service_close(struct service *service)
+{
+	if (service->fd < 0)
+		return;
+	while (service->clients)
+		client_end(service, service->clients);
+	sd_event_source_disable_unref(service->source);
+	close(service->fd);
+	unlink(service->path);
+	service->fd = -1;
+}

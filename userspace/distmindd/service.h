@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The socket of the model service: SOCK_SEQPACKET, open to all, who asks is known by
+ * SO_PEERCRED. What may be asked for and what is answered:
+ *
+ *   list show load                              anyone; load of a vgpu of one's own
+ *   push chunk commit delete replicas verify
+ *   preload evict                               root
+ *
+ * Every field is checked here; what is wrong is answered, and changes nothing.
+ */
+#ifndef DISTMINDD_SERVICE_H
+#define DISTMINDD_SERVICE_H
+
+#include "client.h"
+
+#define SERVICE_ENV "DISTMIND_SOCKET" /* overrides the path */
+#define SERVICE_CLIENTS_MAX 1024
+
+struct service {
+	struct models *models;
+	int fd;
+	char path[108];
+	sd_event_source *source;
+	struct client *clients;
+	unsigned int count;
+};
+
+/* -EADDRINUSE and others; has been logged. */
+int service_open(struct service *service, struct models *models, const char *path);
+/* Ends all connections, and what depends on them. */
+void service_close(struct service *service);
+
+#endif

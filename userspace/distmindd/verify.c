@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "verify.h"
+
+#include "models.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define READ_NS 10000000000ULL
+
+struct verify {
+	struct exchange exchange;
+	struct models *models;
+	struct verify *next;
+	struct manifest *manifest; /* a reference */
+	uint32_t chunk;		   /* the one that is being checked */
+	uint32_t holder;	   /* of it */
+	json_t *bad;
+	uint64_t done;
+	sd_event_source *turn;
+	uint8_t *scratch; /* a chunk of another host; NULL: there is no RDMA device */
+	struct memory_registration registration;
+	char host[CATALOG_HOST_LEN]; /* that is being read from */
+};
+
+static void destroy(struct verify *verify)
+{
+	struct chunks *chunks = &verify->models->chunks;
+	struct verify **at = &verify->models->verifies;
+
+	while (*at != verify)
+		at = &(*at)->next;
+	*at = verify->next;
+	if (verify->registration.entry) {
+		memory_registration_drop(chunks->registrations, (uintptr_t)verify->scratch);
+		memory_registration_put(chunks->registrations, &verify->registration);
+	}
+	if (verify->scratch)
+		munmap(verify->scratch, MODEL_CHUNK_MAX);
+	sd_event_source_disable_unref(verify->turn);
+	manifest_put(verify->manifest);
+	json_decref(verify->bad);
+	free(verify);
+}
+
+static const struct model_chunk *current(const struct verify *verify)
+{
+	return &verify->manifest->model.chunks[verify->chunk];
+}
+
+static void complain(struct verify *verify, const char *host, const char *reason)
+{
+	char text[MODEL_DIGEST_TEXT_LEN];
+
+	model_digest_format(&current(verify)->digest, text);
+	/* The answer has to fit a message: what is wrong at the beginning is enough. */
+	if (json_array_size(verify->bad) < 64)
+		json_array_append_new(verify->bad, json_pack("{s:s, s:s, s:s}", "chunk", text,
+							     "host", host, "reason", reason));
+}
+
+static void check_local(struct verify *verify, const char *host)
+{
+	struct model_digest digest = { 0 };
+	struct memory_chunk *chunk;
+
+	if (memory_arena_pin(verify->models->chunks.arena, current(verify)->digest.bytes, &chunk)) {
+		complain(verify, host, "it is not there");
+		return;
+	}
+	if (model_digest_make(chunk->data, chunk->length, &digest) ||
+	    !model_digest_equal(&digest, &current(verify)->digest))
+		complain(verify, host, "its bytes are damaged");
+	memory_arena_unpin(verify->models->chunks.arena, chunk);
+}
+
+static void on_read(void *arg, const struct memory_load_progress *progress)
+{
+	struct verify *verify = arg;
+
+	if (progress->state != MEMORY_LOAD_DONE)
+		complain(verify, verify->host, progress->reason);
+	if (!verify->exchange.client) {
+		destroy(verify);
+		return;
+	}
+	sd_event_source_set_enabled(verify->turn, SD_EVENT_ON);
+}
+
+/* True: on_read() follows. */
+static bool check_remote(struct verify *verify, const char *host)
+{
+	static const struct memory_transfer_ops ops = { .quiet = on_read };
+	struct memory_piece piece = { .length = current(verify)->size, .donor_count = 1 };
+	struct memory_load_request request = {
+		.pieces = &piece, .piece_count = 1, .group_count = 1, .deadline_ns = READ_NS,
+		.class = MEMORY_BACKGROUND, .verify = true,
+	};
+	int donor = peers_find(&verify->models->peers, host);
+	char reason[MEMORY_REASON_LEN] = "it cannot be read from: there is no RDMA device";
+
+	snprintf(verify->host, sizeof(verify->host), "%s", host);
+	memcpy(piece.digest, current(verify)->digest.bytes, MEMORY_DIGEST_LEN);
+	piece.address = (uintptr_t)verify->scratch;
+	piece.lkey = verify->registration.lkey;
+	piece.donors[0] = (uint32_t)donor;
+	if (donor >= 0 && verify->scratch &&
+	    memory_client_load(verify->models->chunks.client, &request, &ops, verify, reason))
+		return true;
+	complain(verify, host, reason);
+	return false;
+}
+
+static void answer(struct verify *verify)
+{
+	client_answer(verify->exchange.client,
+		      json_pack("{s:I, s:O}", "chunks",
+				(json_int_t)verify->manifest->model.chunk_count, "bad",
+				verify->bad),
+		      NULL, 0);
+	destroy(verify);
+}
+
+/* One copy of one chunk in each turn. */
+static int on_turn(sd_event_source *source, void *arg)
+{
+	struct catalog_holder holders[CATALOG_REPLICAS_MAX];
+	struct verify *verify = arg;
+	struct models *models = verify->models;
+	bool reading = false;
+	size_t count;
+
+	if (verify->chunk == verify->manifest->model.chunk_count) {
+		answer(verify);
+		return 0;
+	}
+	count = catalog_chunk_holders(models->catalog, current(verify)->digest.bytes, holders,
+				      CATALOG_REPLICAS_MAX);
+	if (!count && !verify->holder)
+		complain(verify, "", "nobody holds it");
+	if (verify->holder < count && verify->holder < CATALOG_REPLICAS_MAX) {
+		const struct catalog_holder *holder = &holders[verify->holder++];
+
+		if (!holder->live)
+			complain(verify, holder->host, "the host is away");
+		else if (strcmp(holder->host, models->chunks.host.name))
+			reading = check_remote(verify, holder->host);
+		else
+			check_local(verify, holder->host);
+	} else {
+		verify->done += current(verify)->size;
+		verify->chunk++;
+		verify->holder = 0;
+		if (verify->chunk % 64 == 0)
+			client_progress(verify->exchange.client, verify->done,
+					verify->manifest->model.size);
+	}
+	if (reading)
+		sd_event_source_set_enabled(source, SD_EVENT_OFF);
+	return 0;
+}
+
+/* While a copy is read its memory is needed: then on_read() ends it. */
+static void on_gone(struct exchange *exchange)
+{
+	struct verify *verify = (struct verify *)exchange;
+	int enabled;
+
+	if (sd_event_source_get_enabled(verify->turn, &enabled) < 0 || enabled)
+		destroy(verify);
+}
+
+void verify_close(struct models *models)
+{
+	while (models->verifies)
+		destroy(models->verifies);
+}
+
+static int open_scratch(struct verify *verify, char *reason)
+{
+	struct chunks *chunks = &verify->models->chunks;
+	void *memory;
+
+	if (!chunks->registrations)
+		return 0;
+	memory = mmap(NULL, MODEL_CHUNK_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		      -1, 0);
+	if (memory == MAP_FAILED) {
+		snprintf(reason, MEMORY_REASON_LEN, "out of memory");
+		return -ENOMEM;
+	}
+	verify->scratch = memory;
+	return memory_registration_get(chunks->registrations, (uintptr_t)memory, memory,
+				       MODEL_CHUNK_MAX, -1, &verify->registration, reason);
+}
+
+void verify_begin(struct client *client, struct manifest *manifest)
+{
+	struct verify *verify = calloc(1, sizeof(*verify));
+	char reason[MEMORY_REASON_LEN] = "out of memory";
+	int err = -ENOMEM;
+
+	if (!verify) {
+		client_refuse(client, err, "%s", reason);
+		return;
+	}
+	verify->models = client->models;
+	verify->next = client->models->verifies;
+	client->models->verifies = verify;
+	verify->manifest = manifest_get(manifest);
+	verify->bad = json_array();
+	verify->exchange.gone = on_gone;
+	err = open_scratch(verify, reason);
+	if (!err) {
+		err = sd_event_add_defer(client->models->loop, &verify->turn, on_turn, verify);
+		snprintf(reason, sizeof(reason), "%s", strerror(-err));
+	}
+	if (err >= 0)
+		err = sd_event_source_set_enabled(verify->turn, SD_EVENT_ON);
+	if (err < 0) {
+		destroy(verify);
+		client_refuse(client, err, "verify: %s", reason);
+		return;
+	}
+	client_begin(client, &verify->exchange);
+}

@@ -1,0 +1,636 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "weights.h"
+
+#include "log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PREFIX "weights-"
+#define COPY_RATE 4e9 /* bytes/s of a copy lane that was not measured yet */
+#define MEASURED_MIN (1U << 20) /* bytes; smaller loads say little about rates */
+
+struct weights_device {
+	struct weights *weights;
+	uint32_t gpu;
+	uint32_t vgpu_id;
+	struct distmind_vgpu *vgpu;
+	uint64_t quota;
+	uint64_t memory; /* of the gpu */
+	uint32_t copy_lanes;
+	bool lost;
+	uint32_t leaving;
+	struct resident *residents; /* owned */
+	struct weights_device *next;
+};
+
+/* Of a client, which ends it; a preload's ends with the load. */
+struct weights_use {
+	struct exchange exchange; /* while it waits for the end of the load */
+	struct resident *resident; /* NULL: its load has failed */
+	bool cached;
+	bool waits;
+	bool preload;
+	LIST_ENTRY(weights_use) link;
+};
+
+static uint64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/*
+ * Devices
+ */
+
+struct stale {
+	uint32_t ids[64];
+	size_t count;
+};
+
+static int note_stale(const struct distmind_vgpu_record *vgpu, void *arg)
+{
+	struct stale *stale = arg;
+
+	if (!strncmp(vgpu->name, PREFIX, strlen(PREFIX)) && !vgpu->pid && !vgpu->clients &&
+	    stale->count < sizeof(stale->ids) / sizeof(stale->ids[0]))
+		stale->ids[stale->count++] = vgpu->id;
+	return 0;
+}
+
+void weights_open(struct weights *weights, sd_event *loop, struct distmind_pool *kernel,
+		  struct chunks *chunks, struct peers *peers)
+{
+	struct stale stale = { 0 };
+
+	*weights = (struct weights){
+		.loop = loop, .kernel = kernel, .chunks = chunks, .peers = peers,
+	};
+	distmind_pool_vgpus(kernel, note_stale, &stale);
+	for (size_t i = 0; i < stale.count; i++)
+		distmind_pool_vgpu_delete(kernel, stale.ids[i]);
+}
+
+static int set_quota(struct weights_device *device, uint64_t quota)
+{
+	struct distmind_vgpu_record record = { .id = device->vgpu_id };
+	int err;
+
+	/* A quota of nothing is none. */
+	record.memory = quota ? quota : (uint64_t)sysconf(_SC_PAGESIZE);
+	err = distmind_pool_vgpu_set(device->weights->kernel, &record, DISTMIND_SET_MEMORY);
+	if (!err)
+		device->quota = quota;
+	return err;
+}
+
+static struct weights_device *find_device(const struct weights *weights, uint32_t gpu)
+{
+	struct weights_device *device;
+
+	for (device = weights->devices; device; device = device->next)
+		if (device->gpu == gpu && !device->lost)
+			break;
+	return device;
+}
+
+static int open_device(struct weights *weights, uint32_t gpu, struct weights_device **result)
+{
+	struct distmind_vgpu_record record = {
+		.gpu = gpu, .memory = (uint64_t)sysconf(_SC_PAGESIZE), .share = 1,
+		.sched_class = DISTMIND_CLASS_BEST_EFFORT,
+	};
+	struct weights_device *device = calloc(1, sizeof(*device));
+	struct distmind_gpu_record info;
+	char path[64];
+	int err = device ? distmind_pool_gpu(weights->kernel, gpu, &info) : -ENOMEM;
+
+	if (err)
+		goto err_free;
+	snprintf(record.name, sizeof(record.name), PREFIX "%.23s", info.name);
+	err = distmind_pool_vgpu_create(weights->kernel, &record);
+	if (err)
+		goto err_free;
+	snprintf(path, sizeof(path), "/dev/distmind/vgpu%u", record.id);
+	err = distmind_vgpu_open(path, &device->vgpu);
+	if (err) {
+		distmind_pool_vgpu_delete(weights->kernel, record.id);
+		goto err_free;
+	}
+	device->weights = weights;
+	device->gpu = gpu;
+	device->vgpu_id = record.id;
+	device->memory = info.memory;
+	device->copy_lanes = info.copy_lanes;
+	device->next = weights->devices;
+	weights->devices = device;
+	*result = device;
+	return 0;
+
+err_free:
+	free(device);
+	return err;
+}
+
+/*
+ * Residents
+ */
+
+static void unlink_resident(struct resident **list, struct resident *resident)
+{
+	while (*list != resident)
+		list = &(*list)->next;
+	*list = resident->next;
+}
+
+static void give_back(struct weights_device *device, uint64_t quota)
+{
+	set_quota(device, device->quota > quota ? device->quota - quota : 0);
+}
+
+static uint64_t evict(struct resident *resident)
+{
+	struct weights_device *device = resident->device;
+	uint64_t size = resident->size;
+
+	log_info("weights-evicted", LOG_S("model", resident->manifest->model.name),
+		 LOG_U("gpu", device->gpu), LOG_U("bytes", size));
+	unlink_resident(&device->residents, resident);
+	resident_destroy(resident);
+	give_back(device, size);
+	return size;
+}
+
+static bool idle(const struct resident *resident)
+{
+	return LIST_EMPTY(&resident->uses) && !resident->borrowers && resident->quiet;
+}
+
+/* What its loss costs, for each byte that it takes. */
+static double benefit(const struct resident *resident, uint64_t now)
+{
+	double age = (double)(now - resident->used_us) / 1e6 + 1;
+
+	return (double)(resident->load_us + 1) * (double)resident->loads / age /
+	       (double)resident->size;
+}
+
+static struct resident *least_useful(struct weights_device *device)
+{
+	struct resident *resident, *least = NULL;
+	uint64_t now = now_us();
+
+	for (resident = device->residents; resident; resident = resident->next)
+		if (idle(resident) && (!least || benefit(resident, now) < benefit(least, now)))
+			least = resident;
+	return least;
+}
+
+/* As much as is needed and can be had; the kernel moves out what does not fit. */
+static void make_room(struct weights_device *device, uint64_t bytes)
+{
+	struct distmind_gpu_record gpu;
+	struct resident *least;
+
+	while (!distmind_pool_gpu(device->weights->kernel, device->gpu, &gpu) &&
+	       gpu.memory_used + bytes > gpu.memory && (least = least_useful(device)))
+		evict(least);
+}
+
+static const void *find_bytes(struct weights_device *device, const uint8_t *digest,
+			      struct resident **lender)
+{
+	struct resident *resident;
+
+	for (resident = device->residents; resident; resident = resident->next) {
+		uint32_t chunk = manifest_chunk(resident->manifest, digest);
+
+		if (resident->state != RESIDENT_READY || chunk == UINT32_MAX)
+			continue;
+		*lender = resident;
+		return resident->address + resident->manifest->model.chunks[chunk].offset;
+	}
+	return NULL;
+}
+
+/*
+ * Lost gpus: what is theirs goes as soon as nothing touches it any more.
+ */
+
+static void free_device(struct weights_device *device)
+{
+	struct weights_device **at = &device->weights->devices;
+
+	while (*at != device)
+		at = &(*at)->next;
+	*at = device->next;
+	distmind_vgpu_close(device->vgpu);
+	distmind_pool_vgpu_delete(device->weights->kernel, device->vgpu_id);
+	free(device);
+}
+
+static void detach(struct resident *resident)
+{
+	struct weights_use *use;
+
+	while ((use = LIST_FIRST(&resident->uses))) {
+		LIST_REMOVE(use, link);
+		use->resident = NULL;
+		if (use->preload)
+			free(use);
+	}
+}
+
+static void reap(struct weights_device *device)
+{
+	struct resident *resident = device->residents, *next;
+
+	if (!device->lost)
+		return;
+	for (; resident; resident = next) {
+		next = resident->next;
+		if (resident->quiet && !resident->borrowers) {
+			detach(resident);
+			evict(resident);
+		}
+	}
+	if (!device->residents && !device->leaving)
+		free_device(device);
+}
+
+/*
+ * Loads
+ */
+
+static void average(double *mean, double now)
+{
+	*mean = *mean > 0 ? *mean * 0.7 + now * 0.3 : now;
+}
+
+/* READs of groups follow each other without a gap: a group costs its signal. */
+static void learn_rates(struct weights *weights, const struct resident *resident)
+{
+	bool read = resident->read_bytes > resident->copied_bytes;
+	uint64_t bytes = read ? resident->read_bytes : resident->copied_bytes;
+
+	if (bytes >= MEASURED_MIN)
+		average(read ? &weights->read_rate : &weights->copy_rate,
+			(double)bytes * 1e6 / (double)(resident->moving_us + 1));
+	if (resident->signals)
+		average(&weights->group_cost,
+			(double)(resident->signal_us + 1) / 1e6 / (double)resident->signals);
+}
+
+void weights_rates(const struct weights *weights, bool staged, struct plan_rates *rates)
+{
+	*rates = (struct plan_rates){
+		.network = weights->read_rate > 0 ? weights->read_rate : weights->copy_rate,
+		.copy = staged ? (weights->copy_rate > 0 ? weights->copy_rate : COPY_RATE) : 0,
+		.transfer_cost = weights->group_cost,
+	};
+}
+
+static void log_end(const struct resident *resident)
+{
+	const char *name = resident->manifest->model.name;
+
+	if (resident->state == RESIDENT_READY)
+		log_info("weights-loaded", LOG_S("model", name),
+			 LOG_U("gpu", resident->device->gpu), LOG_U("read", resident->read_bytes),
+			 LOG_U("copied", resident->copied_bytes),
+			 LOG_U("groups", resident->plan.count), LOG_U("us", resident->load_us));
+	else if (resident->err != -ECANCELED)
+		log_warning("load-failed", LOG_S("model", name),
+			    LOG_U("gpu", resident->device->gpu), LOG_S("reason", resident->reason));
+}
+
+/* A preload is over with this. */
+static void answer(struct weights_use *use, struct client *client)
+{
+	struct resident *resident = use->resident;
+	int fds[3] = { -1, -1, -1 }, err;
+
+	use->waits = false;
+	if (resident->state == RESIDENT_FAILED) {
+		client_refuse(client, resident->err, "model %s: %s",
+			      resident->manifest->model.name, resident->reason);
+		return;
+	}
+	if (use->preload) {
+		client_answer(client, json_object(), NULL, 0);
+		return;
+	}
+	err = resident_export(resident, resident->device->vgpu, fds);
+	if (err) {
+		client_refuse(client, err, "the weights cannot be handed over: %s", strerror(-err));
+		return;
+	}
+	client_answer(client,
+		      json_pack("{s:I, s:I, s:I, s:b, s:s, s:I, s:I}", "size",
+				(json_int_t)resident->manifest->model.size, "groups",
+				(json_int_t)resident->plan.count, "final",
+				(json_int_t)resident_final(resident), "cached", use->cached, "form",
+				resident->staged ? "staged" : "direct", "predicted_ns",
+				(json_int_t)resident->plan.predicted_ns, "read_bytes",
+				(json_int_t)(use->cached ? 0 : resident->read_bytes)),
+		      fds, 3);
+	for (int i = 0; i < 3; i++)
+		close(fds[i]);
+}
+
+static void on_ended(struct resident *resident)
+{
+	struct weights_device *device = resident->device;
+	struct weights *weights = device->weights;
+	struct weights_use *use, *next;
+
+	log_end(resident);
+	if (resident->state == RESIDENT_READY)
+		learn_rates(weights, resident);
+	for (use = LIST_FIRST(&resident->uses); use; use = next) {
+		next = LIST_NEXT(use, link);
+		if (use->waits)
+			answer(use, use->exchange.client);
+		if (!use->preload)
+			continue;
+		LIST_REMOVE(use, link);
+		free(use);
+	}
+	if (resident->state != RESIDENT_FAILED)
+		return;
+	detach(resident);
+	unlink_resident(&device->residents, resident);
+	resident->next = weights->leaving;
+	weights->leaving = resident;
+	device->leaving++;
+}
+
+static void on_quiet(struct resident *resident)
+{
+	struct weights_device *device = resident->device;
+	const struct model_manifest *model = &resident->manifest->model;
+	uint64_t loading = resident_quota(model, resident->staged, true);
+
+	if (resident->state == RESIDENT_FAILED) {
+		unlink_resident(&device->weights->leaving, resident);
+		device->leaving--;
+		resident_destroy(resident);
+		give_back(device, loading);
+	} else {
+		give_back(device, loading - resident->size);
+	}
+	reap(device);
+}
+
+static const struct resident_ops resident_ops = {
+	.find = find_bytes, .ended = on_ended, .quiet = on_quiet,
+};
+
+static struct resident *find_resident(struct weights_device *device,
+				      const struct manifest *manifest)
+{
+	struct resident *resident;
+
+	for (resident = device->residents; resident; resident = resident->next)
+		if (resident->manifest == manifest)
+			break;
+	return resident;
+}
+
+static struct resident *begin(struct weights_device *device, const struct weights_request *request,
+			      int *err, char *reason)
+{
+	const struct model_manifest *model = &request->manifest->model;
+	uint64_t quota = resident_quota(model, request->load.staged, true);
+	struct weights *weights = device->weights;
+	struct resident_request load = request->load;
+	struct resident *resident;
+
+	*err = -ENOSPC;
+	snprintf(reason, MEMORY_REASON_LEN, "it needs %llu bytes, the gpu has %llu",
+		 (unsigned long long)quota, (unsigned long long)device->memory);
+	if (quota > device->memory)
+		return NULL;
+	*err = -EOPNOTSUPP;
+	snprintf(reason, MEMORY_REASON_LEN, "form: the gpu has no copy lane: use direct");
+	if (load.staged && !device->copy_lanes)
+		return NULL;
+	make_room(device, quota);
+	weights_rates(weights, load.staged, &load.rates);
+	load.rates.compute_ns = request->compute_ns;
+	*err = set_quota(device, device->quota + quota);
+	if (*err) {
+		snprintf(reason, MEMORY_REASON_LEN, "%s", distmind_pool_error(weights->kernel));
+		return NULL;
+	}
+	resident = resident_create(device, device->vgpu, weights->kernel, weights->loop,
+				   weights->chunks, weights->peers, request->manifest, &load,
+				   &resident_ops, err, reason);
+	if (!resident) {
+		give_back(device, quota);
+		return NULL;
+	}
+	resident->next = device->residents;
+	device->residents = resident;
+	return resident;
+}
+
+void weights_load(struct weights *weights, struct client *client,
+		  const struct weights_request *request)
+{
+	struct weights_use *use = calloc(1, sizeof(*use));
+	struct weights_device *device = find_device(weights, request->gpu);
+	const char *name = request->manifest->model.name;
+	char reason[MEMORY_REASON_LEN] = "no vgpu for the weights";
+	struct resident *resident = NULL;
+	int err = use ? 0 : -ENOMEM;
+
+	if (!err && !device)
+		err = open_device(weights, request->gpu, &device);
+	if (!err) {
+		resident = find_resident(device, request->manifest);
+		use->cached = resident;
+		if (!resident)
+			resident = begin(device, request, &err, reason);
+	}
+	if (!resident) {
+		free(use);
+		client_refuse(client, err, "model %s on gpu %u: %s", name, request->gpu, reason);
+		return;
+	}
+	resident->loads++;
+	resident->used_us = now_us();
+	use->resident = resident;
+	use->preload = request->preload;
+	LIST_INSERT_HEAD(&resident->uses, use, link);
+	if (!use->preload)
+		client->use = use;
+	if (request->wait && resident->state == RESIDENT_LOADING) {
+		use->waits = true;
+		client_begin(client, &use->exchange);
+		return;
+	}
+	answer(use, client);
+	if (!use->preload)
+		return;
+	LIST_REMOVE(use, link);
+	free(use);
+}
+
+void weights_use_end(struct weights_use *use)
+{
+	struct resident *resident = use->resident;
+
+	if (resident) {
+		LIST_REMOVE(use, link);
+		resident->used_us = now_us();
+		if (resident->state == RESIDENT_LOADING && LIST_EMPTY(&resident->uses))
+			resident_cancel(resident);
+	}
+	free(use);
+}
+
+bool weights_use_failed(const struct weights_use *use)
+{
+	return !use->resident;
+}
+
+/*
+ * Room
+ */
+
+uint64_t weights_evict(struct weights *weights, const char *model, uint32_t gpu, uint32_t *busy)
+{
+	struct weights_device *device;
+	struct resident *resident, *next;
+	struct weights_use *use;
+	uint64_t freed = 0;
+
+	*busy = 0;
+	for (device = weights->devices; device; device = device->next) {
+		if (gpu != DISTMIND_GPU_NONE && device->gpu != gpu)
+			continue;
+		for (resident = device->residents; resident; resident = next) {
+			next = resident->next;
+			if (strcmp(resident->manifest->model.name, model))
+				continue;
+			if (idle(resident))
+				freed += evict(resident);
+			else
+				LIST_FOREACH(use, &resident->uses, link)
+					++*busy;
+		}
+	}
+	return freed;
+}
+
+size_t weights_gpus(const struct weights *weights, const struct manifest *manifest,
+		    uint32_t *gpus, size_t room)
+{
+	struct weights_device *device;
+	struct resident *resident;
+	size_t count = 0;
+
+	for (device = weights->devices; device; device = device->next) {
+		resident = find_resident(device, manifest);
+		if (resident && resident->state == RESIDENT_READY && count < room)
+			gpus[count++] = device->gpu;
+	}
+	return count;
+}
+
+static uint64_t promised(const struct pool *pool, uint32_t gpu)
+{
+	const struct pool_vgpu *vgpu;
+	uint64_t sum = 0;
+
+	table_each(&pool->vgpus, vgpu)
+		if (vgpu->record.gpu == gpu)
+			sum += vgpu->record.memory;
+	return sum;
+}
+
+static bool fits_somewhere(const struct pool *pool, uint64_t bytes)
+{
+	const struct pool_gpu *gpu;
+
+	table_each(&pool->gpus, gpu)
+		if (gpu->record.state == DISTMIND_GPU_STATE_READY && bytes <= gpu->record.memory &&
+		    promised(pool, gpu->record.id) <= gpu->record.memory - bytes)
+			return true;
+	return false;
+}
+
+/* On the first gpu where it helps. */
+static bool evict_for(struct weights *weights, const struct pool *pool, uint64_t bytes)
+{
+	struct weights_device *device;
+	struct resident *resident;
+
+	for (device = weights->devices; device; device = device->next) {
+		uint64_t taken = promised(pool, device->gpu), spare = 0;
+
+		for (resident = device->residents; resident; resident = resident->next)
+			spare += idle(resident) ? resident->size : 0;
+		if (device->lost || bytes > device->memory || spare > taken ||
+		    taken - spare > device->memory - bytes)
+			continue;
+		while (taken > device->memory - bytes)
+			taken -= evict(least_useful(device));
+		return true;
+	}
+	return false;
+}
+
+bool weights_follow(struct weights *weights, const struct pool *pool)
+{
+	const struct pool_request *request;
+	struct weights_device *device, *next;
+	struct resident *resident;
+	bool changed = false;
+
+	for (device = weights->devices; device; device = next) {
+		const struct pool_gpu *gpu = table_find(&pool->gpus, device->gpu);
+
+		next = device->next;
+		if (device->lost || (gpu && gpu->record.state != DISTMIND_GPU_STATE_LOST))
+			continue;
+		log_info("weights-lost", LOG_U("gpu", device->gpu));
+		device->lost = changed = true;
+		for (resident = device->residents; resident; resident = resident->next)
+			resident_cancel(resident);
+		reap(device);
+	}
+	table_each(&pool->requests, request)
+		if (!request->answered && !fits_somewhere(pool, request->record.memory))
+			changed |= evict_for(weights, pool, request->record.memory);
+	return changed;
+}
+
+void weights_close(struct weights *weights)
+{
+	struct weights_device *device;
+	struct resident *resident;
+
+	while ((resident = weights->leaving)) {
+		weights->leaving = resident->next;
+		resident_destroy(resident);
+	}
+	while ((device = weights->devices)) {
+		while ((resident = device->residents)) {
+			device->residents = resident->next;
+			detach(resident);
+			/* Loans are given back to residents that may be gone by now. */
+			resident->lender_count = 0;
+			resident_destroy(resident);
+		}
+		free_device(device);
+	}
+}

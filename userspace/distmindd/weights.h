@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The cache of models in the memory of this host's gpus. All who use a model on a gpu share
+ * one copy. Without uses a copy stays until room is needed; then the one goes first whose
+ * loss costs least: time to load it again x how often it was asked for / its bytes.
+ *
+ * The copies of a gpu belong to a vgpu of the daemon's own, "weights-GPU", whose quota is
+ * what they need. It is deleted when the gpu is lost; those of a daemon that died are
+ * deleted when the next one starts.
+ */
+#ifndef DISTMINDD_WEIGHTS_H
+#define DISTMINDD_WEIGHTS_H
+
+#include "client.h"
+#include "pool.h"
+#include "resident.h"
+
+struct weights {
+	sd_event *loop;
+	struct distmind_pool *kernel; /* none of these is owned */
+	struct chunks *chunks;
+	struct peers *peers;
+	struct weights_device *devices; /* owned */
+	struct resident *leaving; /* out of the cache, but not quiet; owned */
+	/* Measured over loads, bytes/s, and seconds for each group; 0: not yet. */
+	double read_rate, copy_rate, group_cost;
+};
+
+struct weights_request {
+	struct manifest *manifest;
+	uint32_t gpu;
+	struct resident_request load;
+	uint64_t compute_ns;
+	bool wait; /* answer when all is there */
+	bool preload; /* for later: it has no use */
+};
+
+void weights_open(struct weights *weights, sd_event *loop, struct distmind_pool *kernel,
+		  struct chunks *chunks, struct peers *peers);
+/* Transfers have been stopped, and all clients are gone. */
+void weights_close(struct weights *weights);
+
+/* Answers the client, now or later; the client then has a use, unless it is a preload. */
+void weights_load(struct weights *weights, struct client *client,
+		  const struct weights_request *request);
+void weights_use_end(struct weights_use *use);
+/* Its load has failed, there is nothing to use. */
+bool weights_use_failed(const struct weights_use *use);
+
+/*
+ * Evicts what nobody uses: of a model (NULL: any) on a gpu (DISTMIND_GPU_NONE: all).
+ * Returns the bytes; *busy counts uses of what had to stay.
+ */
+uint64_t weights_evict(struct weights *weights, const char *model, uint32_t gpu, uint32_t *busy);
+
+/* The gpus that have all of it. Returns how many, at most room. */
+size_t weights_gpus(const struct weights *weights, const struct manifest *manifest,
+		    uint32_t *gpus, size_t room);
+/* What was measured, for the next load. */
+void weights_rates(const struct weights *weights, bool staged, struct plan_rates *rates);
+
+/*
+ * The pool has changed: leaves gpus that are gone, and evicts for requests that nothing has
+ * room for otherwise. True: that changed the pool.
+ */
+bool weights_follow(struct weights *weights, const struct pool *pool);
+
+#endif
