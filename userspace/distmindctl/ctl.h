@@ -29,6 +29,7 @@ struct ctl {
 	bool colour;
 	bool terminal;			/* out is one */
 	bool admin;			/* may change the pool */
+	const char *daemon_config;	/* of distmindd; NULL: where that is installed */
 	struct distmind_pool *pool;	/* from ctl_pool(), until ctl_close() */
 	const struct command *command;	/* that parses its options now, if it is known yet */
 	const char *noun;		/* of that command, or NULL */
@@ -72,6 +73,7 @@ enum {
 	CTL_OPTION_CLASS,
 	CTL_OPTION_COUNT,
 	CTL_OPTION_DURATION,
+	CTL_OPTION_FREE,
 	CTL_OPTION_GID,
 	CTL_OPTION_GPU,
 	CTL_OPTION_INTERVAL,

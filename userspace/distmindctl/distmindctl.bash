@@ -31,7 +31,8 @@ _distmindctl_words()
 			return
 			;;
 		--memory | --share | --class | --objective | --gpu | --name | --uid | --gid | \
-			--kind | --count | --timeout | --interval | --duration | --output | --svg)
+			--kind | --count | --timeout | --interval | --duration | --output | --svg | \
+			--order | --replicas | --free)
 			skip=1
 			;;
 		-*) ;;
@@ -49,7 +50,7 @@ _distmindctl_words()
 _distmindctl()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-	local nouns="gpu vgpu buffer request policy top trace monitor run doctor completion help version"
+	local nouns="gpu vgpu buffer request model pool policy top trace monitor run doctor completion help version"
 	local options="--json --dry-run --help"
 	local terms="--memory --share --class --objective"
 	local choices="" words end
@@ -76,7 +77,7 @@ _distmindctl()
 	--timeout) choices="10s 30s 1min" ;;
 	--interval) choices="100ms 1s 10s" ;;
 	--duration) choices="1s 10s 1min" ;;
-	--output | --svg)
+	--output | --svg | --order)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
@@ -84,14 +85,34 @@ _distmindctl()
 	--kind) choices=$(_distmindctl_values gpu kind) ;;
 	--uid) choices=$(compgen -u) ;;
 	--gid) choices=$(compgen -g) ;;
-	--name | --count) return ;;
+	--replicas) choices="1 2 3" ;;
+	--name | --count | --free) return ;;
 	*)
 		case "${words[*]}" in
 		"") choices="$nouns $options --version" ;;
 		gpu) choices="list show drain undrain remove grace hang $options" ;;
 		vgpu) choices="list show create set delete $options" ;;
 		buffer | request) choices="list $options" ;;
+		model) choices="list show push verify delete load evict replicas $options" ;;
+		"model show") choices="$(_distmindctl_values model name) --map --svg $options" ;;
+		"model show "*) choices="--map --svg $options" ;;
+		"model verify" | "model delete" | "model replicas")
+			choices="$(_distmindctl_values model name) $options"
+			;;
+		"model load" | "model evict") choices="$(_distmindctl_values model name) --gpu $options" ;;
+		"model load "* | "model evict "*) choices="--gpu $options" ;;
+		"model push "*)
+			# Files, unless an option was begun.
+			if [[ $cur != -* ]]; then
+				mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+				return
+			fi
+			choices="--order --replicas $options"
+			;;
 		run) choices="$terms --kind --count --same-box --timeout --name $options --" ;;
+		pool) choices="show explain repack $options" ;;
+		"pool explain") choices="$(_distmindctl_values vgpu id) $terms --kind --count --same-box $options" ;;
+		"pool repack") choices="--free $options" ;;
 		policy) choices="fifo fair slo srpt $options" ;;
 		"policy "*) choices="--gpu --all $options" ;;
 		top) choices="--interval --once $options" ;;

@@ -9,6 +9,8 @@ int gpu_command(struct ctl *ctl, int argc, char **argv);
 int vgpu_command(struct ctl *ctl, int argc, char **argv);
 int buffer_command(struct ctl *ctl, int argc, char **argv);
 int request_command(struct ctl *ctl, int argc, char **argv);
+int model_command(struct ctl *ctl, int argc, char **argv);
+int pool_command(struct ctl *ctl, int argc, char **argv);
 int policy_command(struct ctl *ctl, int argc, char **argv);
 int top_command(struct ctl *ctl, int argc, char **argv);
 int trace_command(struct ctl *ctl, int argc, char **argv);
@@ -21,6 +23,8 @@ extern const struct command gpu_verbs[];
 extern const struct command vgpu_verbs[];
 extern const struct command buffer_verbs[];
 extern const struct command request_verbs[];
+extern const struct command model_verbs[];
+extern const struct command pool_verbs[];
 
 /* The fields of a row. */
 void gpu_print(struct print *print, const struct distmind_gpu_record *gpu);

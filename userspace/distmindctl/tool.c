@@ -13,6 +13,8 @@ static const struct command nouns[] = {
 	{ "vgpu", "", "the virtual gpus that tenants have", vgpu_command },
 	{ "buffer", "", "the memory of vgpus", buffer_command },
 	{ "request", "", "the requests that wait for an answer", request_command },
+	{ "model", "", "the models of the memory pool", model_command },
+	{ "pool", "", "what is promised, where things go and why", pool_command },
 	{ "policy", "[fifo|fair|slo|srpt [--gpu GPU|--all]]", "who runs next on the gpus",
 	  policy_command },
 	{ "top", "[--interval TIME] [--once]", "how busy the gpus are, again and again", top_command },
@@ -40,6 +42,10 @@ static const struct command *verbs_of(const struct command *noun)
 		return buffer_verbs;
 	if (noun->run == request_command)
 		return request_verbs;
+	if (noun->run == model_command)
+		return model_verbs;
+	if (noun->run == pool_command)
+		return pool_verbs;
 	return NULL;
 }
 

@@ -172,6 +172,78 @@ int distmind_queue_submit(struct distmind_queue *queue, const struct distmind_ba
 			  uint32_t *failed);
 
 /*
+ * Models: weights of the memory pool, which distmindd reads into the memory of the
+ * vgpu's gpu in the order in which they are used.
+ */
+
+struct distmind_model;
+
+#define DISTMIND_TENSOR_RANK 8
+
+/* Its texts are the model's. */
+struct distmind_tensor {
+	const char *name;
+	const char *dtype; /* as safetensors names it: "F32", "BF16" */
+	uint64_t shape[DISTMIND_TENSOR_RANK];
+	uint32_t rank;
+	uint64_t offset; /* in the model's buffer */
+	uint64_t size;	 /* bytes */
+	uint64_t value;	 /* of the model's timeline, from which on it is there */
+};
+
+enum distmind_model_form {
+	DISTMIND_MODEL_AUTO,
+	DISTMIND_MODEL_DIRECT, /* the network writes into the memory of the gpu */
+	DISTMIND_MODEL_STAGED, /* through host memory and a copy lane */
+};
+
+/* All zero is a fair start. */
+struct distmind_model_options {
+	uint32_t deadline_ms; /* in which all must be there; 0: 30 seconds */
+	enum distmind_model_form form;
+	bool background;     /* after the loads of those who are in a hurry */
+	bool verify;	     /* compare the digest of every chunk */
+	bool wait;	     /* return when all is there, or with the reason why not */
+	uint64_t compute_ns; /* what a request computes, all layers, if it is known */
+};
+
+struct distmind_model_info {
+	uint64_t size;	       /* of the weights */
+	uint64_t final;	       /* value of the timeline when all is there */
+	uint64_t groups;       /* steps of the pipeline */
+	uint64_t predicted_ns; /* until all is there and computed; 0: not known */
+	uint64_t read_bytes;   /* from other hosts; what this one has is copied */
+	bool cached;	       /* the gpu has all of it, or it is on its way for others */
+	bool staged;
+};
+
+/*
+ * Ask for a model's weights. The call returns when it is known what comes when; jobs
+ * that use a tensor can be submitted at once, since the kernel lets each wait for what
+ * it needs. reason is as for distmind_acquire(). options may be NULL.
+ */
+int distmind_model_load(struct distmind_vgpu *vgpu, const char *name,
+			const struct distmind_model_options *options,
+			struct distmind_model **model, char *reason);
+/* Before the vgpu is closed. The weights may stay on the gpu for whoever comes next. */
+void distmind_model_release(struct distmind_model *model);
+
+/* -ENOENT */
+int distmind_model_tensor(const struct distmind_model *model, const char *name,
+			  struct distmind_tensor *tensor);
+/* All of them, in the order in which they are used. -EINVAL: there is no such index. */
+size_t distmind_model_count(const struct distmind_model *model);
+int distmind_model_at(const struct distmind_model *model, size_t index,
+		      struct distmind_tensor *tensor);
+void distmind_model_info(const struct distmind_model *model, struct distmind_model_info *info);
+
+/* Both stay the model's. The buffer can only be read. */
+struct distmind_buffer *distmind_model_buffer(const struct distmind_model *model);
+struct distmind_timeline *distmind_model_timeline(const struct distmind_model *model);
+/* Until a tensor's value; 0: until all is there. -ETIMEDOUT, or why the load failed. */
+int distmind_model_wait(struct distmind_model *model, uint64_t value, uint32_t timeout_ms);
+
+/*
  * Grants: a lane for work that this process starts on the device itself, under
  * the same shares, classes and accounts as jobs.
  */

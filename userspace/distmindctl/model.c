@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The models of the memory pool. distmindd has them; this is what is asked of it. */
+#include "model.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "../common/size.h"
+#include "../model/manifest.h"
+#include "noun.h"
+#include "parse.h"
+
+int model_fail(struct ctl *ctl, const struct distmind_service *service, int error,
+	       const char *doing)
+{
+	if (error == -EPERM || error == -EACCES)
+		return ctl_fail(ctl, "cannot %s: not permitted; run it as root", doing);
+	return ctl_fail(ctl, "cannot %s: %s", doing, service->reason);
+}
+
+int model_ask(struct ctl *ctl, struct distmind_service *service,
+	      const struct distmind_service_request *request,
+	      struct distmind_service_reply *reply, const char *doing)
+{
+	int err = 0;
+
+	*reply = (struct distmind_service_reply){ 0 };
+	if (service->fd < 0)
+		err = distmind_service_open(service);
+	if (err)
+		json_decref(request->body);
+	else
+		err = distmind_service_ask(service, request, reply);
+	return err ? model_fail(ctl, service, err, doing) : CTL_OK;
+}
+
+int model_name_check(struct ctl *ctl, const char *word)
+{
+	if (model_name_valid(word))
+		return CTL_OK;
+	return ctl_usage(ctl, "'%s' cannot be a model's name: up to %d letters, digits, '.', '_' "
+			 "and '-'", word, MODEL_NAME_MAX);
+}
+
+/* A number of a reply for people; one that is missing is none. */
+static uint64_t number(const json_t *object, const char *key)
+{
+	json_int_t value = json_integer_value(json_object_get(object, key));
+
+	return value > 0 ? (uint64_t)value : 0;
+}
+
+static const char *text(const json_t *object, const char *key)
+{
+	const char *value = json_string_value(json_object_get(object, key));
+
+	return value ? value : "?";
+}
+
+static enum print_colour state_colour(const char *state)
+{
+	if (!strcmp(state, "available"))
+		return PRINT_COLOUR_GOOD;
+	return strcmp(state, "missing") ? PRINT_COLOUR_WARN : PRINT_COLOUR_BAD;
+}
+
+static void print_model(struct print *print, const json_t *model)
+{
+	const json_t *resident = json_object_get(model, "resident");
+	char gpus[128] = "";
+
+	for (size_t i = 0; i < json_array_size(resident); i++) {
+		size_t used = strlen(gpus);
+
+		snprintf(gpus + used, sizeof(gpus) - used, "%s%" JSON_INTEGER_FORMAT,
+			 i ? "," : "", json_integer_value(json_array_get(resident, i)));
+	}
+	print_row_open(print);
+	print_text(print, "name", "NAME", text(model, "name"));
+	print_size(print, "bytes", "SIZE", number(model, "bytes"));
+	print_number(print, "chunks", "CHUNKS", (int64_t)number(model, "chunks"));
+	print_number(print, "layers", "LAYERS", (int64_t)number(model, "layers"));
+	print_number(print, "replicas", "REPLICAS", (int64_t)number(model, "replicas"));
+	print_state(print, "state", "STATE", text(model, "state"),
+		    state_colour(text(model, "state")));
+	print_size(print, "shared_bytes", "SHARED", number(model, "shared_bytes"));
+	print_text(print, "resident", "GPUS", gpus);
+	print_row_close(print);
+}
+
+static void print_host(struct print *print, const json_t *host)
+{
+	bool live = json_is_true(json_object_get(host, "live"));
+
+	print_row_open(print);
+	print_text(print, "host", "HOST", text(host, "name"));
+	print_text(print, "address", "ADDRESS", text(host, "address"));
+	print_state(print, "state", "STATE", live ? "live" : "away",
+		    live ? PRINT_COLOUR_GOOD : PRINT_COLOUR_BAD);
+	print_size(print, "memory_total", "GIVES", number(host, "memory_total"));
+	print_size(print, "memory_free", "FREE", number(host, "memory_free"));
+	print_row_close(print);
+}
+
+static int print_lists(struct ctl *ctl, const json_t *document)
+{
+	const json_t *models = json_object_get(document, "models");
+	const json_t *hosts = json_object_get(document, "hosts");
+	struct print print;
+
+	ctl_print_open(ctl, &print);
+	print_list_open(&print, "models", PRINT_TABLE);
+	for (size_t i = 0; i < json_array_size(models); i++)
+		print_model(&print, json_array_get(models, i));
+	if (!print_list_close(&print))
+		ctl_hint(ctl, "no models; push one with: distmindctl model push NAME FILE");
+	print_list_open(&print, "hosts", PRINT_TABLE);
+	for (size_t i = 0; i < json_array_size(hosts); i++)
+		print_host(&print, json_array_get(hosts, i));
+	print_list_close(&print);
+	print_list_open(&print, "pool", PRINT_RECORD);
+	print_row_open(&print);
+	print_size(&print, "stored_bytes", "STORED", number(document, "stored_bytes"));
+	print_row_close(&print);
+	print_list_close(&print);
+	return ctl_print_close(ctl, &print);
+}
+
+static int model_list(struct ctl *ctl, int argc, char **argv)
+{
+	struct distmind_service service = { .fd = -1 };
+	struct distmind_service_request request = { 0 };
+	struct distmind_service_reply reply;
+	json_t *document = NULL;
+	int ret;
+
+	if (!ctl_arguments(ctl, argc, argv, 0))
+		return ctl->status;
+	request.body = json_pack("{s:s}", "op", "list");
+	ret = model_ask(ctl, &service, &request, &reply, "list the models");
+	if (!ret) {
+		ret = distmind_service_object(&service, &reply, 0, &document);
+		ret = ret ? model_fail(ctl, &service, ret, "list the models") :
+			    print_lists(ctl, document);
+		json_decref(document);
+	}
+	distmind_service_reply_end(&reply);
+	distmind_service_close(&service);
+	return ret;
+}
+
+/* The only gpu that there is, if none was named. */
+struct choice {
+	struct distmind_gpu_record gpu;
+	unsigned int count;
+};
+
+static int choose_ready(const struct distmind_gpu_record *gpu, void *arg)
+{
+	struct choice *choice = arg;
+
+	if (gpu->state == DISTMIND_GPU_STATE_LOST)
+		return 0;
+	choice->gpu = *gpu;
+	choice->count++;
+	return 0;
+}
+
+static int choose_gpu(struct ctl *ctl, const char *word, struct distmind_gpu_record *gpu)
+{
+	struct choice choice = { 0 };
+	int ret;
+
+	if (word)
+		return gpu_find(ctl, word, gpu);
+	if (!ctl_pool(ctl))
+		return CTL_FAILED;
+	ret = distmind_pool_gpus(ctl->pool, choose_ready, &choice);
+	if (ret)
+		return ctl_fail_pool(ctl, ret, "cannot list the gpus");
+	if (!choice.count)
+		return ctl_fail(ctl, GPU_HINT);
+	if (choice.count > 1)
+		return ctl_usage(ctl, "there are %u gpus; say which with --gpu GPU", choice.count);
+	*gpu = choice.gpu;
+	return CTL_OK;
+}
+
+/* NAME [--gpu GPU], of load and evict. */
+static int parse_on_gpu(struct ctl *ctl, int argc, char **argv, const char **name,
+			const char **gpu)
+{
+	static const struct option options[] = {
+		{ "gpu", required_argument, NULL, CTL_OPTION_GPU },
+		CTL_OPTIONS,
+	};
+	int option;
+
+	optind = 0;
+	*gpu = NULL;
+	while ((option = ctl_option(ctl, argc, argv, CTL_LETTERS, options)) != -1) {
+		if (option == CTL_STOP)
+			return CTL_STOP;
+		*gpu = optarg;
+	}
+	if (argc - optind != 1)
+		return ctl_usage(ctl, "%s needs %s", ctl->command->name, ctl->command->arguments);
+	*name = argv[optind];
+	return model_name_check(ctl, *name);
+}
+
+/* What a verb changes: the request, its words, and what it says when it is done. */
+struct change {
+	json_t *body;
+	char doing[128];
+	const char *progress; /* what the daemon tells of, or NULL */
+	const char *verb;     /* for --dry-run and JSON */
+	const char *name;
+};
+
+static int dry(struct ctl *ctl, struct change *change)
+{
+	json_decref(change->body);
+	return ctl_would(ctl, change->verb, "model", -1, "%s", change->doing);
+}
+
+static int finish(struct ctl *ctl, const struct change *change, const json_t *body)
+{
+	const json_t *freed = json_object_get(body, "freed_bytes");
+	char size[SIZE_TEXT_LEN];
+	struct print print;
+
+	if (!ctl->json) {
+		size_format(number(body, "freed_bytes"), size, sizeof(size));
+		if (freed)
+			fprintf(ctl->out, "freed %s\n", size);
+		return CTL_OK;
+	}
+	ctl_print_open(ctl, &print);
+	print_list_open(&print, "models", PRINT_RECORD);
+	print_row_open(&print);
+	print_text(&print, "name", "NAME", change->name);
+	print_text(&print, "action", "ACTION", change->verb);
+	if (freed)
+		print_size(&print, "freed_bytes", "FREED", number(body, "freed_bytes"));
+	print_row_close(&print);
+	print_list_close(&print);
+	return ctl_print_close(ctl, &print);
+}
+
+static int carry_out(struct ctl *ctl, struct change *change)
+{
+	struct distmind_service service = { .fd = -1 };
+	struct distmind_service_request request = { .body = change->body };
+	struct distmind_service_reply reply;
+	struct model_progress progress;
+	int ret;
+
+	if (ctl->dry_run)
+		return dry(ctl, change);
+	model_progress_begin(&progress, ctl, change->progress ? change->progress : "");
+	if (change->progress) {
+		request.progress = model_progress_show;
+		request.arg = &progress;
+	}
+	ret = model_ask(ctl, &service, &request, &reply, change->doing);
+	model_progress_end(&progress);
+	if (!ret)
+		ret = finish(ctl, change, reply.body);
+	distmind_service_reply_end(&reply);
+	distmind_service_close(&service);
+	return ret;
+}
+
+static int model_delete(struct ctl *ctl, int argc, char **argv)
+{
+	struct change change = { .verb = "delete" };
+	int ret;
+
+	argv = ctl_arguments(ctl, argc, argv, 1);
+	if (!argv)
+		return ctl->status;
+	change.name = argv[0];
+	ret = model_name_check(ctl, change.name);
+	if (ret)
+		return ret;
+	snprintf(change.doing, sizeof(change.doing), "delete model %s", change.name);
+	change.body = json_pack("{s:s, s:s}", "op", "delete", "model", change.name);
+	return carry_out(ctl, &change);
+}
+
+static int model_replicas(struct ctl *ctl, int argc, char **argv)
+{
+	struct change change = { .verb = "replicas" };
+	uint32_t replicas;
+	int ret;
+
+	argv = ctl_arguments(ctl, argc, argv, 2);
+	if (!argv)
+		return ctl->status;
+	change.name = argv[0];
+	ret = model_name_check(ctl, change.name);
+	if (ret)
+		return ret;
+	if (number_parse(argv[1], 1, MODEL_REPLICAS_MAX, &replicas))
+		return ctl_usage(ctl, "%s is not a number of replicas from 1 to %d", argv[1],
+				 MODEL_REPLICAS_MAX);
+	snprintf(change.doing, sizeof(change.doing), "keep %u of each chunk of model %s", replicas,
+		 change.name);
+	change.body = json_pack("{s:s, s:s, s:I}", "op", "replicas", "model", change.name,
+				"replicas", (json_int_t)replicas);
+	change.progress = "copying";
+	return carry_out(ctl, &change);
+}
+
+static int model_load(struct ctl *ctl, int argc, char **argv)
+{
+	struct change change = { .verb = "load", .progress = "loading" };
+	struct distmind_gpu_record gpu;
+	const char *word;
+	int ret = parse_on_gpu(ctl, argc, argv, &change.name, &word);
+
+	if (!ret)
+		ret = choose_gpu(ctl, word, &gpu);
+	if (ret)
+		return ret == CTL_STOP ? ctl->status : ret;
+	snprintf(change.doing, sizeof(change.doing), "load model %s to gpu %u (%s)", change.name,
+		 gpu.id, gpu.name);
+	change.body = json_pack("{s:s, s:s, s:I}", "op", "preload", "model", change.name, "gpu",
+				(json_int_t)gpu.id);
+	return carry_out(ctl, &change);
+}
+
+static int model_evict(struct ctl *ctl, int argc, char **argv)
+{
+	struct change change = { .verb = "evict" };
+	struct distmind_gpu_record gpu;
+	const char *word;
+	int ret = parse_on_gpu(ctl, argc, argv, &change.name, &word);
+
+	if (!ret && word)
+		ret = gpu_find(ctl, word, &gpu);
+	if (ret)
+		return ret == CTL_STOP ? ctl->status : ret;
+	if (word) {
+		snprintf(change.doing, sizeof(change.doing), "evict model %s from gpu %u (%s)",
+			 change.name, gpu.id, gpu.name);
+		change.body = json_pack("{s:s, s:s, s:I}", "op", "evict", "model", change.name,
+					"gpu", (json_int_t)gpu.id);
+	} else {
+		snprintf(change.doing, sizeof(change.doing), "evict model %s from all gpus",
+			 change.name);
+		change.body = json_pack("{s:s, s:s}", "op", "evict", "model", change.name);
+	}
+	return carry_out(ctl, &change);
+}
+
+static int print_verdict(struct ctl *ctl, const char *name, const json_t *body)
+{
+	const json_t *bad = json_object_get(body, "bad");
+	uint64_t chunks = number(body, "chunks");
+	struct print print;
+	int ret;
+
+	if (!ctl->json && !json_array_size(bad)) {
+		fprintf(ctl->out, "%s: %" PRIu64 " chunks are what was pushed\n", name, chunks);
+		return CTL_OK;
+	}
+	ctl_print_open(ctl, &print);
+	print_list_open(&print, "bad", PRINT_TABLE);
+	for (size_t i = 0; i < json_array_size(bad); i++) {
+		const json_t *row = json_array_get(bad, i);
+
+		print_row_open(&print);
+		print_text(&print, "chunk", "CHUNK", text(row, "chunk"));
+		print_text(&print, "host", "HOST", text(row, "host"));
+		print_text(&print, "reason", "REASON", text(row, "reason"));
+		print_row_close(&print);
+	}
+	print_list_close(&print);
+	ret = ctl_print_close(ctl, &print);
+	if (!ret && json_array_size(bad))
+		ret = ctl_fail(ctl, "%zu of %" PRIu64 " chunks of %s are not what was pushed: "
+			       "push the model again", json_array_size(bad), chunks, name);
+	return ret;
+}
+
+static int model_verify(struct ctl *ctl, int argc, char **argv)
+{
+	struct distmind_service service = { .fd = -1 };
+	struct distmind_service_request request = { .progress = model_progress_show };
+	struct distmind_service_reply reply;
+	struct model_progress progress;
+	char doing[128];
+	int ret;
+
+	argv = ctl_arguments(ctl, argc, argv, 1);
+	if (!argv)
+		return ctl->status;
+	ret = model_name_check(ctl, argv[0]);
+	if (ret)
+		return ret;
+	snprintf(doing, sizeof(doing), "verify model %s", argv[0]);
+	model_progress_begin(&progress, ctl, "checking");
+	request.arg = &progress;
+	request.body = json_pack("{s:s, s:s}", "op", "verify", "model", argv[0]);
+	ret = model_ask(ctl, &service, &request, &reply, doing);
+	model_progress_end(&progress);
+	if (!ret)
+		ret = print_verdict(ctl, argv[0], reply.body);
+	distmind_service_reply_end(&reply);
+	distmind_service_close(&service);
+	return ret;
+}
+
+const struct command model_verbs[] = {
+	{ "list", "", "Show the models and the hosts that keep them.", model_list },
+	{ "show", "NAME [--map] [--svg FILE]",
+	  "Show a model, its groups, and with --map who keeps what.", model_show },
+	{ "push", "NAME FILE... [--order FILE] [--replicas N]",
+	  "Store a model; of chunks that are there already nothing is sent.", model_push },
+	{ "verify", "NAME", "Compare every chunk with its digest.", model_verify },
+	{ "delete", "NAME", "Forget a model, and free what no other one shares.", model_delete },
+	{ "load", "NAME [--gpu GPU]", "Bring a model into a gpu's memory.", model_load },
+	{ "evict", "NAME [--gpu GPU]", "Put a model out of the memory of gpus.", model_evict },
+	{ "replicas", "NAME N", "Keep every chunk of a model N times.", model_replicas },
+	{ 0 },
+};
+
+int model_command(struct ctl *ctl, int argc, char **argv)
+{
+	return ctl_noun(ctl, model_verbs, argc, argv);
+}

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Storing a model: the files are checked and cut into chunks here, distmindd says
+ * which of these nobody has, and only they are sent. The connection is the upload:
+ * whatever ends this process ends the upload, and nothing stays behind.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../common/size.h"
+#include "../model/image.h"
+#include "model.h"
+#include "parse.h"
+
+/* Bytes in one message, at most; the daemon takes twice as many. */
+#define BATCH_MAX (32U << 20)
+
+struct options {
+	const char *name;
+	const char *order;
+	uint32_t replicas;
+	const char *const *files;
+	size_t file_count;
+};
+
+struct push {
+	struct ctl *ctl;
+	const struct options *options;
+	struct distmind_service service;
+	struct model_image image;
+	uint32_t *missing; /* owned: chunks that nobody has */
+	uint32_t missing_count;
+	uint64_t missing_bytes;
+	char doing[128];
+};
+
+static int parse(struct ctl *ctl, int argc, char **argv, struct options *options)
+{
+	enum { ORDER = 0x200, REPLICAS };
+	static const struct option known[] = {
+		{ "order", required_argument, NULL, ORDER },
+		{ "replicas", required_argument, NULL, REPLICAS },
+		CTL_OPTIONS,
+	};
+	int option;
+
+	*options = (struct options){ .replicas = 1 };
+	optind = 0;
+	while ((option = ctl_option(ctl, argc, argv, CTL_LETTERS, known)) != -1) {
+		switch (option) {
+		case CTL_STOP:
+			return CTL_STOP;
+		case ORDER:
+			options->order = optarg;
+			break;
+		case REPLICAS:
+			if (number_parse(optarg, 1, MODEL_REPLICAS_MAX, &options->replicas))
+				return ctl_usage(ctl, "--replicas %s: write a number from 1 to %d",
+						 optarg, MODEL_REPLICAS_MAX);
+			break;
+		}
+	}
+	if (argc - optind < 2)
+		return ctl_usage(ctl, "%s needs %s", ctl->command->name, ctl->command->arguments);
+	options->name = argv[optind];
+	options->files = (const char *const *)&argv[optind + 1];
+	options->file_count = (size_t)(argc - optind - 1);
+	return model_name_check(ctl, options->name);
+}
+
+/* Every digest, which is also the one pass over the files that reads all of them. */
+static int digest(struct push *push)
+{
+	const struct model_manifest *manifest = &push->image.manifest;
+	struct model_progress progress;
+	int err = 0;
+
+	model_progress_begin(&progress, push->ctl, "reading");
+	for (uint32_t i = 0; i < manifest->chunk_count && !err; i++) {
+		err = model_image_digest(&push->image, i);
+		model_progress_show(manifest->chunks[i].offset + manifest->chunks[i].size,
+				    manifest->size, &progress);
+	}
+	model_progress_end(&progress);
+	return err ? ctl_fail(push->ctl, "cannot %s: libcrypto has no SHA-256", push->doing) :
+		     CTL_OK;
+}
+
+static int take_missing(struct push *push, const struct distmind_service_reply *reply)
+{
+	const struct model_manifest *manifest = &push->image.manifest;
+	uint64_t count;
+	size_t size;
+	void *data;
+	int err;
+
+	err = distmind_service_number(&push->service, reply->body, "missing", "push", &count);
+	if (!err)
+		err = distmind_service_read(&push->service, reply, 0, &data, &size);
+	if (err)
+		return model_fail(push->ctl, &push->service, err, push->doing);
+	push->missing = data;
+	push->missing_count = (uint32_t)count;
+	if (count > manifest->chunk_count || size != count * sizeof(*push->missing))
+		err = -EPROTO;
+	for (uint32_t i = 0; i < count && !err; i++) {
+		push->missing[i] = le32toh(push->missing[i]);
+		if (push->missing[i] >= manifest->chunk_count)
+			err = -EPROTO;
+		else
+			push->missing_bytes += manifest->chunks[push->missing[i]].size;
+	}
+	return err ? ctl_fail(push->ctl, "cannot %s: distmindd's reply: missing: not the chunks "
+			      "of this model; use a distmindd of the same version", push->doing) :
+		     CTL_OK;
+}
+
+static int announce(struct push *push)
+{
+	struct distmind_service_request request = { .fd_count = 1 };
+	struct distmind_service_reply reply;
+	size_t len;
+	char *text;
+	int fd, ret;
+
+	ret = model_manifest_encode(&push->image.manifest, &text, &len);
+	if (ret)
+		return ctl_fail(push->ctl, "cannot %s: %s", push->doing, strerror(-ret));
+	fd = distmind_service_memfd("manifest", text, len);
+	free(text);
+	if (fd < 0)
+		return ctl_fail(push->ctl, "cannot %s: memfd: %s", push->doing, strerror(-fd));
+	request.fds = &fd;
+	request.body = json_pack("{s:s, s:s, s:I}", "op", "push", "model", push->options->name,
+				 "replicas", (json_int_t)push->options->replicas);
+	ret = model_ask(push->ctl, &push->service, &request, &reply, push->doing);
+	close(fd);
+	if (!ret)
+		ret = take_missing(push, &reply);
+	distmind_service_reply_end(&reply);
+	return ret;
+}
+
+static int write_all(int fd, const void *data, size_t size)
+{
+	while (size) {
+		ssize_t part = write(fd, data, size);
+
+		if (part < 0 && errno == EINTR)
+			continue;
+		if (part < 0)
+			return -errno;
+		data = (const char *)data + part;
+		size -= (size_t)part;
+	}
+	return 0;
+}
+
+/* As many of the missing chunks, from first on, as a message takes. */
+static int fill(struct push *push, uint32_t first, uint32_t *count, uint64_t *bytes)
+{
+	int fd = memfd_create("chunks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int err = fd < 0 ? -errno : 0;
+
+	*count = 0;
+	*bytes = 0;
+	while (!err && first + *count < push->missing_count) {
+		uint32_t chunk = push->missing[first + *count];
+		uint32_t size = push->image.manifest.chunks[chunk].size;
+
+		if (*count && *bytes + size > BATCH_MAX)
+			break;
+		err = write_all(fd, model_image_chunk(&push->image, chunk), size);
+		*bytes += size;
+		++*count;
+	}
+	if (!err)
+		err = distmind_service_seal(fd);
+	if (!err)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+static int send_chunks(struct push *push)
+{
+	struct model_progress progress;
+	uint64_t done = 0, bytes;
+	uint32_t first, count;
+	int ret = CTL_OK;
+
+	model_progress_begin(&progress, push->ctl, "sending");
+	for (first = 0; first < push->missing_count && !ret; first += count, done += bytes) {
+		struct distmind_service_request request = { .fd_count = 1 };
+		struct distmind_service_reply reply;
+		int fd = fill(push, first, &count, &bytes);
+
+		model_progress_show(done, push->missing_bytes, &progress);
+		if (fd < 0) {
+			ret = ctl_fail(push->ctl, "cannot %s: memfd: %s", push->doing,
+				       strerror(-fd));
+			break;
+		}
+		request.fds = &fd;
+		request.body = json_pack("{s:s, s:I, s:I}", "op", "chunk", "first",
+					 (json_int_t)first, "count", (json_int_t)count);
+		ret = model_ask(push->ctl, &push->service, &request, &reply, push->doing);
+		close(fd);
+		distmind_service_reply_end(&reply);
+	}
+	model_progress_end(&progress);
+	return ret;
+}
+
+static int report(struct push *push, uint64_t new_bytes)
+{
+	const struct model_manifest *manifest = &push->image.manifest;
+	char size[SIZE_TEXT_LEN], added[SIZE_TEXT_LEN];
+	struct print print;
+
+	if (!push->ctl->json) {
+		size_format(manifest->size, size, sizeof(size));
+		size_format(new_bytes, added, sizeof(added));
+		fprintf(push->ctl->out, "%s: %s in %u chunks and %u layers; %s new\n",
+			manifest->name, size, manifest->chunk_count, manifest->layer_count, added);
+		return CTL_OK;
+	}
+	ctl_print_open(push->ctl, &print);
+	print_list_open(&print, "models", PRINT_RECORD);
+	print_row_open(&print);
+	print_text(&print, "name", "NAME", manifest->name);
+	print_size(&print, "bytes", "SIZE", manifest->size);
+	print_number(&print, "chunks", "CHUNKS", manifest->chunk_count);
+	print_number(&print, "layers", "LAYERS", manifest->layer_count);
+	print_number(&print, "sent_chunks", "SENT", push->missing_count);
+	print_size(&print, "sent_bytes", "SENT SIZE", push->missing_bytes);
+	print_size(&print, "new_bytes", "NEW", new_bytes);
+	print_row_close(&print);
+	print_list_close(&print);
+	return ctl_print_close(push->ctl, &print);
+}
+
+static int commit(struct push *push)
+{
+	struct distmind_service_request request = { .progress = model_progress_show };
+	struct distmind_service_reply reply;
+	struct model_progress progress;
+	uint64_t new_bytes = 0;
+	int ret, err;
+
+	model_progress_begin(&progress, push->ctl, "storing");
+	request.arg = &progress;
+	request.body = json_pack("{s:s}", "op", "commit");
+	ret = model_ask(push->ctl, &push->service, &request, &reply, push->doing);
+	model_progress_end(&progress);
+	if (!ret) {
+		err = distmind_service_number(&push->service, reply.body, "new_bytes", "commit",
+					      &new_bytes);
+		ret = err ? model_fail(push->ctl, &push->service, err, push->doing) :
+			    report(push, new_bytes);
+	}
+	distmind_service_reply_end(&reply);
+	return ret;
+}
+
+static int store(struct push *push)
+{
+	char bytes[SIZE_TEXT_LEN];
+	int ret = digest(push);
+
+	if (!ret)
+		ret = announce(push);
+	if (!ret && push->ctl->dry_run) {
+		size_format(push->missing_bytes, bytes, sizeof(bytes));
+		return ctl_would(push->ctl, "push", "model", -1,
+				 "store model %s: %u of its %u chunks, %s, are not there yet",
+				 push->options->name, push->missing_count,
+				 push->image.manifest.chunk_count, bytes);
+	}
+	if (!ret)
+		ret = send_chunks(push);
+	if (!ret)
+		ret = commit(push);
+	return ret;
+}
+
+int model_push(struct ctl *ctl, int argc, char **argv)
+{
+	struct model_checkpoint checkpoint;
+	char error[MODEL_ERROR_LEN];
+	struct options options;
+	struct push push = { .ctl = ctl, .options = &options, .service.fd = -1 };
+	int ret = parse(ctl, argc, argv, &options);
+
+	if (ret)
+		return ret == CTL_STOP ? ctl->status : ret;
+	ret = ctl_need_admin(ctl, "cannot push the model");
+	if (ret)
+		return ret;
+	snprintf(push.doing, sizeof(push.doing), "push model %s", options.name);
+	if (model_checkpoint_open(&checkpoint, options.files, options.file_count, error))
+		return ctl_fail(ctl, "%s", error);
+	if (model_image_create(&push.image, options.name, &checkpoint, options.order, error)) {
+		ret = ctl_fail(ctl, "%s", error);
+	} else {
+		ret = store(&push);
+		model_image_destroy(&push.image);
+	}
+	distmind_service_close(&push.service);
+	free(push.missing);
+	model_checkpoint_close(&checkpoint);
+	return ret;
+}
