@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Benchmarks: each tests/bench/NAME.c but bench.c is a program for a guest, those
-# called rdma* with verbs; each tests/bench/native/NAME.c is one that needs no
-# guest, linked with the libraries of userspace/, and policy with the module's
-# policies.
+# called rdma* with verbs, those called load* with the code of the memory pool; each
+# tests/bench/native/NAME.c is one that needs no guest, linked with the libraries of
+# userspace/, and policy with the module's policies.
 
 BENCH := $(patsubst tests/bench/%.c,$(O)/bench/%,$(filter-out tests/bench/bench.c, \
 	$(wildcard tests/bench/*.c tests/bench/native/*.c)))
@@ -27,7 +27,10 @@ $(filter-out $(O)/bench/native/policy,$(filter $(O)/bench/native/%,$(BENCH))): \
 	$(CC) $(BENCH_CFLAGS) $(filter %.c %.o,$^) -o $@ -L$(O)/lib -ldistmind \
 		-Wl,--as-needed -lsmartcols -ljansson -lcrypto -lglpk -linih -lm
 
+$(O)/bench/load: $(call us_objects,$(MEMORY_SRC) $(MODEL_SRC) $(COMMON_SRC))
+
 $(filter-out $(O)/bench/native/%,$(BENCH)): $(O)/bench/%: tests/bench/%.c $(BENCH_COMMON)
 	@mkdir -p $(@D)
-	$(CC) $(BENCH_CFLAGS) $(filter %.c,$^) -o $@ \
-		-L$(O)/lib -ldistmind $(if $(filter rdma%,$*),-libverbs) -lm
+	$(CC) $(BENCH_CFLAGS) $(filter %.c %.o,$^) -o $@ \
+		-L$(O)/lib -ldistmind $(if $(filter rdma%,$*),-libverbs) \
+		$(if $(filter load%,$*),-libverbs -lrdmacm -lcrypto -ljansson -linih -pthread) -lm

@@ -3,6 +3,7 @@
 # Programs that compute: training, inference, and both of them on one gpu, whose
 # speed is paced so that the machine's does not matter much. Blocks of training
 # take up to 26 ms there, its jobs up to 105, a request alone 1.
+# time-limit: 300
 . tests/kselftest/common/tap.sh
 
 training=(--hidden 512 --batch 4)
