@@ -79,11 +79,11 @@ cached() {
 		"$infer" --file "$work/mlp.st" --json >"$work/file" &&
 		holds "again['cached'] and again['read_bytes'] == 0 and
 			again['checksum'] == file['checksum']" again file &&
-		pool_keeps "models['mlp']['resident'] == '0'"
+		pool_keeps "models['mlp']['resident'] == '$gpu'"
 }
 
 evicts() {
-	distmindctl model evict mlp --gpu 0 && pool_keeps "models['mlp']['resident'] == ''"
+	distmindctl model evict mlp --gpu cpu0 && pool_keeps "models['mlp']['resident'] == ''"
 }
 
 unpipelined() {
@@ -205,6 +205,7 @@ printf '[donor]\nmemory = 32M\n\n[catalog]\npath = %s/catalog\n' "$work" >"$work
 
 plan 22
 start_engine cpu0 96M
+gpu=$(distmindctl -j gpu show cpu0 | grep -o '"id": [0-9]*' | head -n 1 | tr -dc 0-9)
 start_daemon --config "$work/conf"
 check push.stores_models pushes
 check list.has_models_and_hosts lists
