@@ -60,7 +60,7 @@ borrowing_makes_room() {
 	local borrow
 
 	distmindctl run --memory 1M --share 30 --class best-effort -- \
-		"$examples/borrow" 3000 >"$work/borrow" &
+		"$examples/borrow" 4 >"$work/borrow" &
 	borrow=$!
 	until_true pool_has "any(v['running'] for v in vgpus)" || return
 	"$examples/serve" --seconds 1 --rate 10 || return

@@ -5,12 +5,13 @@
  * looks between two pieces of work whether somebody needs the lane more, and
  * gives it back if so.
  *
- * usage: distmindctl run --memory 16M -- borrow [PIECES]
+ * usage: distmindctl run --memory 16M -- borrow [SECONDS]
  */
 #include <distmind.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define SIZE 128
 #define MINUTE_MS 60000
@@ -38,14 +39,15 @@ static void multiply(float *a, const float *b, float *scratch)
 
 int main(int argc, char **argv)
 {
-	long pieces = argc > 1 ? atol(argv[1]) : 200, returned = 0;
+	time_t end = time(NULL) + (argc > 1 ? atol(argv[1]) : 2);
+	long pieces = 0, returned = 0;
 	static float a[SIZE * SIZE], b[SIZE * SIZE], scratch[SIZE * SIZE];
 	struct distmind_vgpu *vgpu;
 	struct distmind_grant *grant;
 	double trace = 0;
 	int err;
 
-	/* b turns a by one row, so that after SIZE pieces a is what it was. */
+	/* b turns a by one column: its numbers stay the same. */
 	for (int i = 0; i < SIZE; i++) {
 		a[i * SIZE + i] = (float)i;
 		b[i * SIZE + (i + 1) % SIZE] = 1;
@@ -58,8 +60,9 @@ int main(int argc, char **argv)
 		err = distmind_grant_begin(grant, MINUTE_MS);
 	if (err)
 		die("cannot borrow a lane", err);
-	for (long i = 0; i < pieces; i++) {
+	while (time(NULL) < end) {
 		multiply(a, b, scratch);
+		pieces++;
 		if (!distmind_grant_asked(grant))
 			continue;
 		returned++;
