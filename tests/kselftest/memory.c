@@ -475,6 +475,7 @@ TEST_F_TIMEOUT(memory, without_a_replica_it_fails_by_its_deadline_and_names_what
 {
 	const struct memory_load_request soon = { .deadline_ns = 1500 * NS_PER_MS };
 	struct memory_transfer *transfer;
+	unsigned int told = 0;
 	uint64_t begin;
 	int missing = 0;
 
@@ -498,8 +499,10 @@ TEST_F_TIMEOUT(memory, without_a_replica_it_fails_by_its_deadline_and_names_what
 	}
 	EXPECT_EQ(-ETIMEDOUT, self->story.progress.err);
 	EXPECT_LE(memory_fabric_now() - begin, 3000 * NS_PER_MS);
-	EXPECT_NE(NULL, strstr(self->story.progress.reason, "8 of 24 chunks missing"))
+	/* All of that donor's; on a slow kernel some of another's have not come yet. */
+	EXPECT_EQ(1, sscanf(self->story.progress.reason, "%u of 24 chunks missing", &told))
 		TH_LOG("%s", self->story.progress.reason);
+	EXPECT_LE(8, told);
 	EXPECT_NE(NULL, strstr(self->story.progress.reason, "donor host1 "));
 	ASSERT_TRUE(wait_for(self, ALL));
 	/* And when it is back, so is the model. */
