@@ -552,7 +552,7 @@ TEST_F_TIMEOUT(memory, a_cancelled_load_becomes_quiet_and_leaves_no_pins, 60)
 	EXPECT_EQ(0, stats.in_flight);
 }
 
-TEST_F(memory, registrations_are_kept_until_they_are_dropped)
+TEST_F_TIMEOUT(memory, registrations_are_kept_until_they_are_dropped, 120)
 {
 	struct memory_registration first, second;
 
@@ -752,7 +752,7 @@ FIXTURE_TEARDOWN(donor)
 		EXPECT_TRUE(condition);                                                   \
 	} while (0)
 
-TEST_F(donor, resolving_pins_and_the_end_of_a_connection_unpins)
+TEST_F_TIMEOUT(donor, resolving_pins_and_the_end_of_a_connection_unpins, 120)
 {
 	struct memory_wire_message answer;
 	struct memory_arena_stats stats;
@@ -773,7 +773,7 @@ TEST_F(donor, resolving_pins_and_the_end_of_a_connection_unpins)
 	EXPECT_EQ(0, stats.pins);
 }
 
-TEST_F(donor, a_reader_that_is_killed_leaves_no_pins)
+TEST_F_TIMEOUT(donor, a_reader_that_is_killed_leaves_no_pins, 120)
 {
 	struct process reader;
 
@@ -783,7 +783,7 @@ TEST_F(donor, a_reader_that_is_killed_leaves_no_pins)
 	EVENTUALLY(!now.peers && !now.pins);
 }
 
-TEST_F(donor, a_chunk_freed_while_it_is_pinned_is_still_read)
+TEST_F_TIMEOUT(donor, a_chunk_freed_while_it_is_pinned_is_still_read, 120)
 {
 	struct memory_wire_message answer, release = { .type = MEMORY_WIRE_RELEASE, .count = 1 };
 	uint8_t *data;
@@ -812,7 +812,7 @@ TEST_F(donor, a_chunk_freed_while_it_is_pinned_is_still_read)
 	rogue_close(&self->rogue);
 }
 
-TEST_F(donor, all_that_can_be_read_is_chunks_and_zeroes)
+TEST_F_TIMEOUT(donor, all_that_can_be_read_is_chunks_and_zeroes, 120)
 {
 	struct memory_wire_message answer;
 	uint8_t *data;
@@ -851,7 +851,7 @@ TEST_F(donor, all_that_can_be_read_is_chunks_and_zeroes)
 	rogue_close(&self->rogue);
 }
 
-TEST_F(donor, nobody_can_write_to_its_memory)
+TEST_F_TIMEOUT(donor, nobody_can_write_to_its_memory, 120)
 {
 	struct memory_wire_message answer;
 	uint8_t *base = memory_arena_base(self->arena);
@@ -868,7 +868,7 @@ TEST_F(donor, nobody_can_write_to_its_memory)
 	EVENTUALLY(!now.peers && !now.pins);
 }
 
-TEST_F(donor, a_reader_that_breaks_the_protocol_is_disconnected)
+TEST_F_TIMEOUT(donor, a_reader_that_breaks_the_protocol_is_disconnected, 120)
 {
 	struct memory_wire_message message, answer;
 	struct memory_donor_stats stats;
@@ -901,7 +901,7 @@ TEST_F(donor, a_reader_that_breaks_the_protocol_is_disconnected)
 	rogue_close(&self->rogue);
 }
 
-TEST_F(donor, more_readers_than_allowed_are_refused)
+TEST_F_TIMEOUT(donor, more_readers_than_allowed_are_refused, 120)
 {
 	struct rogue rogues[5] = { 0 };
 
