@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PORT  "7471"
+#define PORT  "7477"
 #define SIZE  (16U << 20)
 #define BLOCK (1U << 20)
 
