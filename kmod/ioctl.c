@@ -4,7 +4,6 @@
  * on a copy, so nothing is read twice from memory that the caller can change.
  */
 #include <linux/ctype.h>
-#include <linux/pagemap.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
@@ -63,9 +62,13 @@ long distmind_ioctl_dispatch(struct file *file, unsigned int cmd, unsigned long 
 	err = copy_struct_from_user(&copy, entry->size, user, size);
 	if (err)
 		return err;
-	/* Find out now, while there is nothing to undo. */
+	/*
+	 * Can the answer be written? Found out now, while there is nothing to undo,
+	 * and with the caller's own bytes: a call that fails leaves them as they are,
+	 * which fault_in_writeable() would not.
+	 */
 	size = min(size, entry->size);
-	if (fault_in_writeable(user, size))
+	if (copy_to_user(user, &copy, size))
 		return -EFAULT;
 	err = entry->call(file, &copy, user);
 	if (err)

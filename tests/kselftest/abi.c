@@ -147,6 +147,26 @@ TEST_F(abi, pointers_that_point_nowhere_are_faults)
 	EXPECT_EQ(before.memory_used, after.memory_used);
 }
 
+TEST_F(abi, a_call_that_fails_leaves_its_structure_alone)
+{
+	struct distmind_buffer_create create, before;
+	struct distmind_engine_exchange exchange;
+
+	/* Fails at the border, and after the call has begun. */
+	memset(&create, 0x5A, sizeof(create));
+	before = create;
+	EXPECT_EQ(-EINVAL, call(self->vgpu, DISTMIND_IOC_BUFFER_CREATE, &create));
+	EXPECT_EQ(0, memcmp(&before, &create, sizeof(create)));
+	memset(&exchange, 0x5A, sizeof(exchange));
+	exchange.pad = 0;
+	exchange.done = exchange.status = 0;
+	exchange.timeout_ms = 1;
+	exchange.lane = UINT32_MAX;
+	EXPECT_EQ(-EINVAL, call(self->engine, DISTMIND_IOC_ENGINE_EXCHANGE, &exchange));
+	EXPECT_EQ(UINT32_MAX, exchange.lane);
+	EXPECT_EQ(0x5A5A5A5A5A5A5A5A, exchange.job.id);
+}
+
 TEST_F(abi, unknown_flags_and_padding_are_refused)
 {
 	struct distmind_buffer_create create = { .size = PAGE, .flags = 1 };
