@@ -31,7 +31,8 @@ void distmind_lane_tell(const struct distmind_queue *queue)
 
 bool distmind_lane_can_yield(const struct distmind_sched *sched, const struct distmind_lane *lane)
 {
-	return lane->lent || sched->capabilities & DISTMIND_ENGINE_YIELDS;
+	/* What waits for room in the heap is not the engine's yet. */
+	return lane->lent || lane->admitting || sched->capabilities & DISTMIND_ENGINE_YIELDS;
 }
 
 static void count_latency(struct distmind_sched *sched, u64 ns)

@@ -146,6 +146,23 @@ static bool evict_one(struct distmind_gpu *gpu)
 	return victim && put_out(heap, victim);
 }
 
+/* Whoever is not in use, in one walk. */
+static void evict_all(struct distmind_gpu *gpu)
+{
+	struct distmind_heap *heap = &gpu->heap;
+	struct distmind_buffer *buffer;
+
+	MA_STATE(mas, &heap->ranges, 0, 0);
+
+	mas_for_each(&mas, buffer, ULONG_MAX) {
+		/* The tree changes below it: go on from the next range. */
+		mas_pause(&mas);
+		if (!atomic_read(&buffer->active) && !atomic_read(&buffer->pins))
+			put_out(heap, buffer);
+		cond_resched();
+	}
+}
+
 static int place_missing(struct distmind_gpu *gpu, struct distmind_job *job)
 {
 	u32 i;
@@ -198,8 +215,7 @@ static int bring_in(struct distmind_gpu *gpu, struct distmind_job *job)
 	if (err == -ENOSPC) {
 		/* Its own may lie so that nothing fits between them: put them anew. */
 		deactivate(job);
-		while (evict_one(gpu))
-			;
+		evict_all(gpu);
 		activate(job);
 		err = place_missing(gpu, job);
 	}
@@ -243,11 +259,14 @@ static int admit_now(struct distmind_gpu *gpu, struct distmind_job *job)
 	int err;
 
 	for (i = 0; i < job->arg_count; i++) {
-		if (job->buffers[i] && READ_ONCE(job->buffers[i]->gpu) != gpu) {
-			err = move(job->buffers[i], gpu);
-			if (err)
-				return err;
-		}
+		struct distmind_buffer *buffer = job->buffers[i];
+
+		if (!buffer || READ_ONCE(buffer->gpu) == gpu)
+			continue;
+		/* It follows its own vgpu, not whoever has imported it. */
+		err = buffer->vgpu == job->queue->tenant->vgpu ? move(buffer, gpu) : -EXDEV;
+		if (err)
+			return err;
 	}
 	if (mutex_lock_killable(&gpu->heap.lock))
 		return -EINTR;
@@ -259,7 +278,7 @@ static int admit_now(struct distmind_gpu *gpu, struct distmind_job *job)
 /*
  * Bring in what the job on @lane needs; sleeps. -EAGAIN: it was asked to yield, or
  * its gpu was lost, before there was room; -EINTR; -ENOSPC: it does not fit even
- * alone.
+ * alone; -EXDEV: an imported buffer has gone to another gpu since it was submitted.
  */
 int distmind_residency_admit(struct distmind_gpu *gpu, struct distmind_job *job,
 			     const struct distmind_lane *lane)

@@ -78,7 +78,7 @@ static int gpu_start(struct gpu *gpu, struct lane *lanes, const char *name)
 {
 	struct distmind_engine_params params = {
 		.name = name, .kind = "residency", .memory = HEAP, .numa_node = DISTMIND_NUMA_ANY,
-		.compute_lanes = 2, .capabilities = DISTMIND_ENGINE_YIELDS,
+		.compute_lanes = 2, /* and does not yield: waiting jobs must all the same */
 	};
 
 	if (distmind_engine_register(&params, &gpu->engine))
@@ -325,6 +325,44 @@ TEST_F(residency, buffers_follow_their_vgpu_to_another_gpu)
 	distmind_buffer_destroy(buffer);
 }
 
+/* More short jobs of the latency class than there are lanes, each on its own queue. */
+static int run_urgent(FIXTURE_DATA(residency) *self)
+{
+	struct distmind_vgpu_record record = {
+		.gpu = distmind_engine_gpu(self->gpus[0].engine), .memory = MiB, .share = 100,
+		.sched_class = DISTMIND_CLASS_LATENCY, .objective_ns = 1000000000,
+	};
+	struct distmind_timeline *done[3];
+	struct distmind_queue *queues[3];
+	struct distmind_vgpu *vgpu;
+	char path[64];
+	int err = 0;
+
+	if (distmind_pool_vgpu_create(self->pool, &record))
+		return -1;
+	snprintf(path, sizeof(path), "/dev/distmind/vgpu%u", record.id);
+	if (distmind_vgpu_open(path, &vgpu))
+		return -1;
+	distmind_batch_clear(self->batch);
+	for (int i = 0; i < 3; i++) {
+		if (distmind_queue_create(vgpu, DISTMIND_LANE_COMPUTE, 1, &queues[i]) ||
+		    distmind_timeline_create(vgpu, 0, &done[i]))
+			return -1;
+		distmind_batch_launch(self->batch, OP_HOLD, 1);
+		distmind_batch_signal(self->batch, done[i], 1);
+		err |= distmind_queue_submit(queues[i], self->batch, NULL);
+		distmind_batch_clear(self->batch);
+	}
+	for (int i = 0; i < 3; i++)
+		err |= distmind_timeline_wait(done[i], 1, 10000);
+	for (int i = 0; i < 3; i++) {
+		distmind_timeline_destroy(done[i]);
+		distmind_queue_destroy(queues[i]);
+	}
+	distmind_vgpu_close(vgpu);
+	return err | distmind_pool_vgpu_delete(self->pool, record.id);
+}
+
 TEST_F(residency, what_is_pinned_stays_where_it_is)
 {
 	struct importer_call attach = { .op = IMPORTER_ATTACH }, pin = { .op = IMPORTER_PIN };
@@ -346,6 +384,8 @@ TEST_F(residency, what_is_pinned_stays_where_it_is)
 	ASSERT_EQ(0, distmind_queue_submit(self->queue, self->batch, NULL));
 	EXPECT_EQ(-ETIMEDOUT, distmind_timeline_wait(self->timeline, self->value, 100));
 	EXPECT_EQ(place, place_of(pinned));
+	/* It does not keep the lane from others meanwhile. */
+	ASSERT_EQ(0, run_urgent(self));
 	/* It waits for the importer, who is in no hurry but goes. */
 	close(attach.value);
 	close(importer);

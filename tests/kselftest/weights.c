@@ -177,6 +177,53 @@ TEST_F(weights, a_copy_into_them_is_refused)
 	EXPECT_EQ(0, distmind_pool_gpu_remove(self->pool, gpu));
 }
 
+TEST_F(weights, one_that_has_followed_its_owner_elsewhere_fails_the_job)
+{
+	struct distmind_engine_params params = {
+		.name = "elsewhere", .kind = "test", .memory = 2 * SIZE,
+		.numa_node = DISTMIND_NUMA_ANY, .compute_lanes = 1,
+	};
+	struct distmind_vgpu_record owner = { .id = self->owner_id };
+	struct distmind_timeline *go, *there;
+	struct distmind_engine *engine;
+	struct distmind_queue *queue;
+	struct distmind_batch *batch;
+	pthread_t thread;
+
+	ASSERT_EQ(0, distmind_engine_register(&params, &engine));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, lane_thread, engine));
+	/* Submitted while it is here, to run when it is not. */
+	ASSERT_EQ(0, distmind_timeline_create(self->tenant, 0, &go));
+	distmind_batch_create(&batch);
+	distmind_batch_launch(batch, 0, 1);
+	distmind_batch_range(batch, self->imported, 0, SIZE);
+	distmind_batch_wait(batch, go, 1);
+	distmind_batch_signal(batch, self->done, 1);
+	ASSERT_EQ(0, distmind_queue_submit(self->queue, batch, NULL));
+	owner.gpu = distmind_engine_gpu(engine);
+	ASSERT_EQ(0, distmind_pool_vgpu_set(self->pool, &owner, DISTMIND_SET_GPU));
+	ASSERT_EQ(0, distmind_queue_create(self->owner, DISTMIND_LANE_COMPUTE, 1, &queue));
+	ASSERT_EQ(0, distmind_timeline_create(self->owner, 0, &there));
+	distmind_batch_clear(batch);
+	distmind_batch_launch(batch, 0, 1);
+	distmind_batch_range(batch, self->weights, 0, SIZE);
+	distmind_batch_signal(batch, there, 1);
+	ASSERT_EQ(0, distmind_queue_submit(queue, batch, NULL));
+	ASSERT_EQ(0, distmind_timeline_wait(there, 1, 10000));
+	ASSERT_EQ(0, distmind_timeline_signal(go, 1));
+	EXPECT_EQ(-EXDEV, distmind_timeline_wait(self->done, 1, 10000));
+	EXPECT_EQ(-EXDEV, use(self, 0, SIZE, 2));
+	distmind_batch_destroy(batch);
+	distmind_timeline_destroy(there);
+	distmind_timeline_destroy(go);
+	distmind_queue_destroy(queue);
+	owner.gpu = DISTMIND_GPU_NONE;
+	EXPECT_EQ(0, distmind_pool_vgpu_set(self->pool, &owner, DISTMIND_SET_GPU));
+	EXPECT_EQ(0, distmind_pool_gpu_remove(self->pool, distmind_engine_gpu(engine)));
+	pthread_join(thread, NULL);
+	distmind_engine_close(engine);
+}
+
 /* So many extents of equal size fill the buffer; four of them are a group. */
 static int install(FIXTURE_DATA(weights) *self, uint64_t count)
 {

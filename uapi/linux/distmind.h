@@ -708,7 +708,9 @@ struct distmind_wait {
  * A job whose wait has failed fails with the same error and does not run. A job
  * that fails signals its timeline with its error: what the engine said, or
  * ECANCELED its queue was destroyed, ESTALE its vgpu was bound elsewhere, ENODEV
- * its vgpu is gone, EOWNERDEAD its gpu is lost, ETIME it did not yield in time.
+ * its vgpu is gone, EOWNERDEAD its gpu is lost, ETIME it did not yield in time,
+ * ENOSPC its buffers do not fit into the heap together, EXDEV an imported buffer has
+ * followed its own vgpu to another gpu.
  */
 struct distmind_job_desc {
 	__u32 type;
