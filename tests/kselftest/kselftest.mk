@@ -10,6 +10,7 @@ KSFT_CFLAGS_netlink = $(shell pkg-config --cflags libnl-genl-3.0)
 
 # The memory pool's own code, in one process with the test.
 KSFT_LDLIBS_memory = -libverbs -lrdmacm -lcrypto -lsystemd -ljansson -linih
+KSFT_LDLIBS_donor = $(KSFT_LDLIBS_memory)
 
 KSFT_SRC := $(wildcard tests/kselftest/*.c)
 KSFT_COMMON := $(wildcard tests/kselftest/common/*.c)
@@ -27,7 +28,8 @@ $(O)/engine/template: tests/engine/template.c uapi/linux/distmind.h
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE -Iuapi $< -o $@ -pthread
 
-$(O)/kselftest/memory: $(call us_objects,$(MEMORY_SRC) $(MODEL_SRC) $(COMMON_SRC))
+$(O)/kselftest/memory $(O)/kselftest/donor: \
+	$(call us_objects,$(MEMORY_SRC) $(MODEL_SRC) $(COMMON_SRC))
 
 $(O)/kselftest/%: tests/kselftest/%.c $(KSFT_COMMON) $(O)/lib/libdistmind.so
 	@mkdir -p $(@D) $(O)/obj/kselftest
