@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The engine of docs/engine.md, used through the library. */
-#include "distmind_test.h"
 #include "kselftest_harness.h"
+#include "library_test.h"
 
 #define OP_FILL 1
 #define BLOCK	4096
@@ -46,17 +46,14 @@ static pid_t start(uint32_t *gpu)
 FIXTURE_SETUP(engine)
 {
 	struct distmind_vgpu_record record = { .memory = 8 * MiB, .share = 1000 };
-	char path[64];
 	void *address;
 
 	ASSERT_EQ(0, distmind_pool_open(&self->pool));
 	self->process = start(&self->gpu);
 	ASSERT_LT(0, self->process);
 	record.gpu = self->gpu;
-	ASSERT_EQ(0, distmind_pool_vgpu_create(self->pool, &record));
+	ASSERT_EQ(0, library_vgpu_create(self->pool, &record, &self->vgpu));
 	self->id = record.id;
-	snprintf(path, sizeof(path), "/dev/distmind/vgpu%u", record.id);
-	ASSERT_EQ(0, distmind_vgpu_open(path, &self->vgpu));
 	ASSERT_EQ(0, distmind_queue_create(self->vgpu, DISTMIND_LANE_COMPUTE, 16, &self->compute));
 	ASSERT_EQ(0, distmind_queue_create(self->vgpu, DISTMIND_LANE_COPY, 16, &self->copy));
 	ASSERT_EQ(0, distmind_timeline_create(self->vgpu, 0, &self->timeline));

@@ -6,47 +6,33 @@
  * application's, because giving a lane back in time is its work.
  */
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 
-#include "distmind_test.h"
 #include "kselftest_harness.h"
+#include "library_test.h"
 
 #define SECOND 1000000000ULL
 
 /* A gpu with one lane, a vgpu that fills it and one that is in a hurry. */
 struct bed {
 	struct distmind_pool *pool;
-	struct distmind_engine *engine;
+	struct gpu gpu;
 	struct distmind_vgpu *vgpu, *urgent;
 	uint32_t id, urgent_id;
-	pthread_t thread;
 	volatile uint64_t *shared; /* with children: how far they got */
 };
 
 /* A launch is blocks of a millisecond. */
-static void *lane_thread(void *arg)
+static void run_blocks(struct distmind_engine *engine, struct distmind_engine_exchange *next)
 {
-	struct distmind_engine *engine = arg;
-	const volatile struct distmind_lane_page *page = distmind_engine_lane(engine, 0);
-	struct distmind_engine_exchange exchange = { .timeout_ms = 50 };
+	const volatile struct distmind_lane_page *page = distmind_engine_lane(engine, next->lane);
 
-	for (;;) {
-		int err = distmind_engine_exchange(engine, &exchange);
-
-		if (err == -ENODEV)
-			return NULL;
-		exchange.done = exchange.cookie = exchange.status = 0;
-		if (err)
-			continue;
-		exchange.done = exchange.job.id;
-		for (exchange.cookie = exchange.job.cookie;
-		     exchange.cookie < exchange.job.blocks && !page->yield; exchange.cookie++)
-			usleep(1000);
-		if (exchange.cookie < exchange.job.blocks)
-			exchange.status = DISTMIND_DONE_YIELDED;
-	}
+	for (next->cookie = next->job.cookie; next->cookie < next->job.blocks && !page->yield;
+	     next->cookie++)
+		usleep(1000);
+	if (next->cookie < next->job.blocks)
+		next->status = DISTMIND_DONE_YIELDED;
 }
 
 static int new_vgpu(struct distmind_pool *pool, uint32_t gpu, uint32_t sched_class,
@@ -56,12 +42,10 @@ static int new_vgpu(struct distmind_pool *pool, uint32_t gpu, uint32_t sched_cla
 		.gpu = gpu, .memory = MiB, .share = 500, .sched_class = sched_class,
 		.objective_ns = sched_class == DISTMIND_CLASS_LATENCY ? SECOND : 0,
 	};
-	char path[64];
-	int err = distmind_pool_vgpu_create(pool, &record);
+	int err = library_vgpu_create(pool, &record, vgpu);
 
 	*id = record.id;
-	snprintf(path, sizeof(path), "/dev/distmind/vgpu%u", record.id);
-	return err ? err : distmind_vgpu_open(path, vgpu);
+	return err;
 }
 
 static int bed_make(struct bed *bed, const char *kind, uint32_t capabilities)
@@ -72,12 +56,11 @@ static int bed_make(struct bed *bed, const char *kind, uint32_t capabilities)
 	};
 	uint32_t gpu;
 
-	if (distmind_pool_open(&bed->pool) || distmind_engine_register(&params, &bed->engine))
+	if (distmind_pool_open(&bed->pool) || gpu_start(&bed->gpu, &params, run_blocks))
 		return -1;
-	gpu = distmind_engine_gpu(bed->engine);
+	gpu = distmind_engine_gpu(bed->gpu.engine);
 	bed->shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	return pthread_create(&bed->thread, NULL, lane_thread, bed->engine) ||
-	       new_vgpu(bed->pool, gpu, DISTMIND_CLASS_BEST_EFFORT, &bed->vgpu, &bed->id) ||
+	return new_vgpu(bed->pool, gpu, DISTMIND_CLASS_BEST_EFFORT, &bed->vgpu, &bed->id) ||
 	       new_vgpu(bed->pool, gpu, DISTMIND_CLASS_LATENCY, &bed->urgent, &bed->urgent_id) ||
 	       bed->shared == MAP_FAILED;
 }
@@ -88,9 +71,7 @@ static void bed_end(struct bed *bed)
 	distmind_vgpu_close(bed->urgent);
 	distmind_pool_vgpu_delete(bed->pool, bed->id);
 	distmind_pool_vgpu_delete(bed->pool, bed->urgent_id);
-	distmind_pool_gpu_remove(bed->pool, distmind_engine_gpu(bed->engine));
-	pthread_join(bed->thread, NULL);
-	distmind_engine_close(bed->engine);
+	gpu_stop(bed->pool, &bed->gpu);
 	distmind_pool_close(bed->pool);
 	munmap((void *)bed->shared, PAGE);
 }
@@ -103,7 +84,7 @@ FIXTURE(grant)
 FIXTURE_SETUP(grant)
 {
 	ASSERT_EQ(0, bed_make(&self->bed, "plain", DISTMIND_ENGINE__ALL));
-	EXPECT_EQ(DISTMIND_ENGINE__ALL, distmind_engine_capabilities(self->bed.engine));
+	EXPECT_EQ(DISTMIND_ENGINE__ALL, distmind_engine_capabilities(self->bed.gpu.engine));
 }
 
 FIXTURE_TEARDOWN(grant)
@@ -137,7 +118,7 @@ FIXTURE(stubborn)
 FIXTURE_SETUP(stubborn)
 {
 	ASSERT_EQ(0, bed_make(&self->bed, "stubborn", 0x80000000));
-	EXPECT_EQ(0, distmind_engine_capabilities(self->bed.engine));
+	EXPECT_EQ(0, distmind_engine_capabilities(self->bed.gpu.engine));
 }
 
 FIXTURE_TEARDOWN(stubborn)
@@ -197,15 +178,13 @@ static pid_t holder(struct bed *bed, enum manners manners, uint64_t limit)
 	volatile uint64_t *shared = bed->shared;
 	struct distmind_vgpu *vgpu;
 	struct distmind_grant *grant;
-	char path[64];
 	pid_t pid;
 
 	shared[0] = shared[1] = 0;
 	pid = fork();
 	if (pid)
 		return pid;
-	snprintf(path, sizeof(path), "/dev/distmind/vgpu%u", bed->id);
-	if (distmind_vgpu_open(path, &vgpu) ||
+	if (library_vgpu_open(bed->id, &vgpu) ||
 	    distmind_grant_create(vgpu, DISTMIND_LANE_COMPUTE, &grant) ||
 	    distmind_grant_begin(grant, 10000))
 		_exit(1);
@@ -318,7 +297,7 @@ static bool saw_rung(struct distmind_pool *pool, uint32_t rung)
 /* What every preemption of a deaf process has in common. */
 static int meet_deaf(struct bed *bed, uint64_t limit, pid_t *pid)
 {
-	uint32_t gpu = distmind_engine_gpu(bed->engine);
+	uint32_t gpu = distmind_engine_gpu(bed->gpu.engine);
 
 	rungs = 0;
 	if (distmind_pool_subscribe_preempt(bed->pool) ||
@@ -337,7 +316,7 @@ static int survives_killing(struct bed *bed, pid_t pid)
 	       !saw_rung(bed->pool, DISTMIND_PREEMPT_RUNG_ASK) ||
 	       !saw_rung(bed->pool, DISTMIND_PREEMPT_RUNG_HANG) ||
 	       !saw_rung(bed->pool, DISTMIND_PREEMPT_RUNG_KILL) ||
-	       distmind_pool_gpu(bed->pool, distmind_engine_gpu(bed->engine), &gpu) ||
+	       distmind_pool_gpu(bed->pool, distmind_engine_gpu(bed->gpu.engine), &gpu) ||
 	       gpu.state != DISTMIND_GPU_STATE_READY || gpu.hangs != 1;
 }
 
@@ -372,7 +351,7 @@ TEST_F(hooked, a_deaf_process_is_off_the_device_while_others_run_and_then_goes_o
 	EXPECT_TRUE(saw_rung(bed->pool, DISTMIND_PREEMPT_RUNG_HOOK));
 	EXPECT_TRUE(saw_rung(bed->pool, DISTMIND_PREEMPT_RUNG_YIELDED));
 	EXPECT_FALSE(saw_rung(bed->pool, DISTMIND_PREEMPT_RUNG_HANG));
-	ASSERT_EQ(0, distmind_pool_gpu(bed->pool, distmind_engine_gpu(bed->engine), &gpu));
+	ASSERT_EQ(0, distmind_pool_gpu(bed->pool, distmind_engine_gpu(bed->gpu.engine), &gpu));
 	EXPECT_EQ(1, gpu.evictions);
 	EXPECT_EQ(0, gpu.hangs);
 }
@@ -407,18 +386,19 @@ TEST_F(grant, parking_a_vgpu_asks_the_lane_back)
 	distmind_grant_destroy(grant);
 }
 
-static void mortal_engine(volatile uint64_t *gpu)
+/* Its gpu's number, and one, goes to *number. */
+static void mortal_engine(volatile uint64_t *number)
 {
 	struct distmind_engine_params params = {
 		.name = "mortal", .kind = "plain", .memory = MiB, .numa_node = DISTMIND_NUMA_ANY,
 		.compute_lanes = 1, .capabilities = DISTMIND_ENGINE__ALL,
 	};
-	struct distmind_engine *engine;
+	struct gpu gpu;
 
-	if (distmind_engine_register(&params, &engine))
+	if (gpu_start(&gpu, &params, run_blocks))
 		_exit(1);
-	*gpu = distmind_engine_gpu(engine) + 1;
-	lane_thread(engine);
+	*number = distmind_engine_gpu(gpu.engine) + 1;
+	pthread_join(gpu.lanes[0].thread, NULL);
 	_exit(0);
 }
 

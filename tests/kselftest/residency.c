@@ -4,11 +4,9 @@
  * what was put there, wherever they have been meanwhile. The engine is threads of
  * the test.
  */
-#include <pthread.h>
-
-#include "distmind_test.h"
 #include "importer/importer.h"
 #include "kselftest_harness.h"
+#include "library_test.h"
 
 #define HEAP (4 * MiB)
 
@@ -19,47 +17,22 @@ enum {
 	OP_HOLD,  /* a check that takes 50 ms */
 };
 
-struct gpu {
-	struct distmind_engine *engine;
-	pthread_t threads[2];
-};
-
-static struct lane {
-	struct distmind_engine *engine;
-	uint32_t number;
-} lanes[2][2];
-
-static int work_on(char *heap, const struct distmind_engine_job *job)
+static void run_job(struct distmind_engine *engine, struct distmind_engine_exchange *next)
 {
-	for (uint32_t i = 0; i + 1 < job->args; i += 2) {
-		char *memory = heap + job->arg[i + 1].value;
+	const struct distmind_engine_job *job = &next->job;
 
-		if (job->operation == OP_STORE)
+	for (uint32_t i = 0; i + 1 < job->args; i += 2) {
+		char *memory = (char *)distmind_engine_heap(engine) + job->arg[i + 1].value;
+
+		if (job->operation == OP_STORE) {
 			memset(memory, job->arg[i].value, job->arg[i + 1].length);
-		else if (!all_bytes(memory, job->arg[i + 1].length, job->arg[i].value))
-			return -EILSEQ;
+		} else if (!all_bytes(memory, job->arg[i + 1].length, job->arg[i].value)) {
+			next->status = -EILSEQ;
+			return;
+		}
 	}
 	if (job->operation == OP_HOLD)
 		usleep(50000);
-	return 0;
-}
-
-static void *lane_thread(void *arg)
-{
-	struct lane *lane = arg;
-	struct distmind_engine_exchange exchange = { .lane = lane->number, .timeout_ms = 50 };
-
-	for (;;) {
-		int err = distmind_engine_exchange(lane->engine, &exchange);
-
-		if (err == -ENODEV)
-			return NULL;
-		exchange.done = 0;
-		if (err)
-			continue;
-		exchange.status = work_on(distmind_engine_heap(lane->engine), &exchange.job);
-		exchange.done = exchange.job.id;
-	}
 }
 
 FIXTURE(residency)
@@ -74,46 +47,24 @@ FIXTURE(residency)
 	uint32_t id;
 };
 
-static int gpu_start(struct gpu *gpu, struct lane *lanes, const char *name)
-{
-	struct distmind_engine_params params = {
-		.name = name, .kind = "residency", .memory = HEAP, .numa_node = DISTMIND_NUMA_ANY,
-		.compute_lanes = 2, /* and does not yield: waiting jobs must all the same */
-	};
-
-	if (distmind_engine_register(&params, &gpu->engine))
-		return -1;
-	for (uint32_t i = 0; i < 2; i++) {
-		lanes[i] = (struct lane){ gpu->engine, i };
-		if (pthread_create(&gpu->threads[i], NULL, lane_thread, &lanes[i]))
-			return -1;
-	}
-	return 0;
-}
-
-static void gpu_stop(struct distmind_pool *pool, struct gpu *gpu)
-{
-	distmind_pool_gpu_remove(pool, distmind_engine_gpu(gpu->engine));
-	for (int i = 0; i < 2; i++)
-		pthread_join(gpu->threads[i], NULL);
-	distmind_engine_close(gpu->engine);
-}
-
 FIXTURE_SETUP(residency)
 {
+	struct distmind_engine_params params = {
+		.name = "first", .kind = "residency", .memory = HEAP,
+		.numa_node = DISTMIND_NUMA_ANY,
+		.compute_lanes = 2, /* and does not yield: waiting jobs must all the same */
+	};
 	struct distmind_vgpu_record record = {
 		.memory = 16 * HEAP, .share = 500, .sched_class = DISTMIND_CLASS_STANDARD,
 	};
-	char path[64];
 
 	ASSERT_EQ(0, distmind_pool_open(&self->pool));
-	ASSERT_EQ(0, gpu_start(&self->gpus[0], lanes[0], "first"));
-	ASSERT_EQ(0, gpu_start(&self->gpus[1], lanes[1], "second"));
+	ASSERT_EQ(0, gpu_start(&self->gpus[0], &params, run_job));
+	params.name = "second";
+	ASSERT_EQ(0, gpu_start(&self->gpus[1], &params, run_job));
 	record.gpu = distmind_engine_gpu(self->gpus[0].engine);
-	ASSERT_EQ(0, distmind_pool_vgpu_create(self->pool, &record));
+	ASSERT_EQ(0, library_vgpu_create(self->pool, &record, &self->vgpu));
 	self->id = record.id;
-	snprintf(path, sizeof(path), "/dev/distmind/vgpu%u", record.id);
-	ASSERT_EQ(0, distmind_vgpu_open(path, &self->vgpu));
 	ASSERT_EQ(0, distmind_queue_create(self->vgpu, DISTMIND_LANE_COMPUTE, 1024, &self->queue));
 	ASSERT_EQ(0, distmind_timeline_create(self->vgpu, 0, &self->timeline));
 	ASSERT_EQ(0, distmind_batch_create(&self->batch));
@@ -335,13 +286,9 @@ static int run_urgent(FIXTURE_DATA(residency) *self)
 	struct distmind_timeline *done[3];
 	struct distmind_queue *queues[3];
 	struct distmind_vgpu *vgpu;
-	char path[64];
 	int err = 0;
 
-	if (distmind_pool_vgpu_create(self->pool, &record))
-		return -1;
-	snprintf(path, sizeof(path), "/dev/distmind/vgpu%u", record.id);
-	if (distmind_vgpu_open(path, &vgpu))
+	if (library_vgpu_create(self->pool, &record, &vgpu))
 		return -1;
 	distmind_batch_clear(self->batch);
 	for (int i = 0; i < 3; i++) {

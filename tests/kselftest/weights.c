@@ -4,18 +4,15 @@
  * is on its way from the memory pool. The test is the daemon that owns the buffer
  * and loads it, the tenant, and the engine.
  */
-#include <pthread.h>
-
-#include "distmind_test.h"
 #include "kselftest_harness.h"
+#include "library_test.h"
 
 #define SIZE (4 * MiB)
 
 FIXTURE(weights)
 {
 	struct distmind_pool *pool;
-	struct distmind_engine *engine;
-	pthread_t thread;
+	struct gpu gpu;
 	struct distmind_vgpu *owner, *tenant;
 	uint32_t owner_id, tenant_id, buffer_id;
 	struct distmind_buffer *weights, *imported, *own;
@@ -25,34 +22,19 @@ FIXTURE(weights)
 
 static uint32_t seen_read_only; /* of the last job */
 
-static void *lane_thread(void *arg)
+static void run_job(struct distmind_engine *engine, struct distmind_engine_exchange *next)
 {
-	struct distmind_engine *engine = arg;
-	struct distmind_engine_exchange exchange = { .timeout_ms = 50 };
-
-	for (;;) {
-		int err = distmind_engine_exchange(engine, &exchange);
-
-		if (err == -ENODEV)
-			return NULL;
-		exchange.done = 0;
-		if (err)
-			continue;
-		seen_read_only = exchange.job.read_only;
-		exchange.done = exchange.job.id;
-	}
+	seen_read_only = next->job.read_only;
 }
 
 static int new_vgpu(struct distmind_pool *pool, uint32_t gpu, struct distmind_vgpu **vgpu,
 		    uint32_t *id)
 {
 	struct distmind_vgpu_record record = { .gpu = gpu, .memory = 2 * SIZE, .share = 100 };
-	char path[64];
-	int err = distmind_pool_vgpu_create(pool, &record);
+	int err = library_vgpu_create(pool, &record, vgpu);
 
 	*id = record.id;
-	snprintf(path, sizeof(path), "/dev/distmind/vgpu%u", record.id);
-	return err ? err : distmind_vgpu_open(path, vgpu);
+	return err;
 }
 
 FIXTURE_SETUP(weights)
@@ -66,9 +48,8 @@ FIXTURE_SETUP(weights)
 	int fd;
 
 	ASSERT_EQ(0, distmind_pool_open(&self->pool));
-	ASSERT_EQ(0, distmind_engine_register(&params, &self->engine));
-	gpu = distmind_engine_gpu(self->engine);
-	ASSERT_EQ(0, pthread_create(&self->thread, NULL, lane_thread, self->engine));
+	ASSERT_EQ(0, gpu_start(&self->gpu, &params, run_job));
+	gpu = distmind_engine_gpu(self->gpu.engine);
 	ASSERT_EQ(0, new_vgpu(self->pool, gpu, &self->owner, &self->owner_id));
 	ASSERT_EQ(0, new_vgpu(self->pool, gpu, &self->tenant, &self->tenant_id));
 	ASSERT_EQ(0, distmind_buffer_create(self->owner, SIZE, DISTMIND_BUFFER_WEIGHTS,
@@ -97,9 +78,7 @@ FIXTURE_TEARDOWN(weights)
 	distmind_vgpu_close(self->owner);
 	distmind_pool_vgpu_delete(self->pool, self->owner_id);
 	distmind_pool_vgpu_delete(self->pool, self->tenant_id);
-	distmind_pool_gpu_remove(self->pool, distmind_engine_gpu(self->engine));
-	pthread_join(self->thread, NULL);
-	distmind_engine_close(self->engine);
+	gpu_stop(self->pool, &self->gpu);
 	distmind_pool_close(self->pool);
 }
 
@@ -185,13 +164,11 @@ TEST_F(weights, one_that_has_followed_its_owner_elsewhere_fails_the_job)
 	};
 	struct distmind_vgpu_record owner = { .id = self->owner_id };
 	struct distmind_timeline *go, *there;
-	struct distmind_engine *engine;
 	struct distmind_queue *queue;
 	struct distmind_batch *batch;
-	pthread_t thread;
+	struct gpu elsewhere;
 
-	ASSERT_EQ(0, distmind_engine_register(&params, &engine));
-	ASSERT_EQ(0, pthread_create(&thread, NULL, lane_thread, engine));
+	ASSERT_EQ(0, gpu_start(&elsewhere, &params, run_job));
 	/* Submitted while it is here, to run when it is not. */
 	ASSERT_EQ(0, distmind_timeline_create(self->tenant, 0, &go));
 	distmind_batch_create(&batch);
@@ -200,7 +177,7 @@ TEST_F(weights, one_that_has_followed_its_owner_elsewhere_fails_the_job)
 	distmind_batch_wait(batch, go, 1);
 	distmind_batch_signal(batch, self->done, 1);
 	ASSERT_EQ(0, distmind_queue_submit(self->queue, batch, NULL));
-	owner.gpu = distmind_engine_gpu(engine);
+	owner.gpu = distmind_engine_gpu(elsewhere.engine);
 	ASSERT_EQ(0, distmind_pool_vgpu_set(self->pool, &owner, DISTMIND_SET_GPU));
 	ASSERT_EQ(0, distmind_queue_create(self->owner, DISTMIND_LANE_COMPUTE, 1, &queue));
 	ASSERT_EQ(0, distmind_timeline_create(self->owner, 0, &there));
@@ -219,9 +196,7 @@ TEST_F(weights, one_that_has_followed_its_owner_elsewhere_fails_the_job)
 	distmind_queue_destroy(queue);
 	owner.gpu = DISTMIND_GPU_NONE;
 	EXPECT_EQ(0, distmind_pool_vgpu_set(self->pool, &owner, DISTMIND_SET_GPU));
-	EXPECT_EQ(0, distmind_pool_gpu_remove(self->pool, distmind_engine_gpu(engine)));
-	pthread_join(thread, NULL);
-	distmind_engine_close(engine);
+	EXPECT_EQ(0, gpu_stop(self->pool, &elsewhere));
 }
 
 /* So many extents of equal size fill the buffer; four of them are a group. */
