@@ -26,25 +26,6 @@ if [ "$DISTMIND_HOST" -ne 1 ]; then
 	finish
 fi
 
-holds() { # EXPRESSION NAME...
-	/usr/bin/python3 -c '
-import json, sys
-work, expression, *names = sys.argv[1:]
-runs = {name: json.load(open(f"{work}/{name}")) for name in names}
-print(*(f"{name}: {run}" for name, run in runs.items()), sep="\n")
-sys.exit(not eval(f"({expression})", runs))' "$work" "$@"
-}
-
-pool_keeps() { # EXPRESSION
-	distmindctl -j model list >"$work/list" && /usr/bin/python3 -c '
-import json, sys
-told = json.load(open(sys.argv[1]))
-print(told)
-sys.exit(not eval(f"({sys.argv[2]})", {"models": {m["name"]: m for m in told["models"]},
-                                "hosts": [h["host"] for h in told["hosts"] if h["state"] == "live"]}))' \
-		"$work/list" "$1" >"$work/kept" 2>&1
-}
-
 all_hosts_join() {
 	start_host && until_true pool_keeps "sorted(hosts) == ['host1', 'host2', 'host3']"
 }
@@ -102,7 +83,7 @@ configure 0
 "$make_model" mlp "$work/mlp.st"
 "$make_model" flat --size 8388608 "$work/flat.st"
 check catalog.starts start_etcd
-distmind-engine-cpu --name cpu0 --memory 256M >"$work/engine" 2>&1 &
+start_engine cpu0 256M
 vm-barrier catalog 3
 check pool.has_all_hosts all_hosts_join
 check push.spreads_chunks_over_donors models_are_spread

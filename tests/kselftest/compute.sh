@@ -9,16 +9,6 @@
 training=(--hidden 512 --batch 4)
 examples=$DISTMIND_BUILD/examples
 
-# Whether something holds: a Python expression over the JSON lines in files.
-holds() { # EXPRESSION NAME...
-	/usr/bin/python3 -c '
-import json, sys
-work, expression, *names = sys.argv[1:]
-runs = {name: json.load(open(f"{work}/{name}")) for name in names}
-print(*(f"{name}: {run}" for name, run in runs.items()), sep="\n")
-sys.exit(not eval(expression, runs))' "$work" "$@"
-}
-
 training_learns() {
 	"$examples/train" --steps 10 --seconds 60 "${training[@]}" --json >"$work/alone" &&
 		holds "alone['steps'] == 10 and alone['last_loss'] < alone['first_loss']" alone
@@ -70,7 +60,7 @@ borrowing_makes_room() {
 
 plan 8
 printf '[compute]\ngflops = 0.02\n' >"$work/profile"
-distmind-engine-cpu --name cpu0 --memory 64M --profile "$work/profile" >"$work/engine" 2>&1 &
+start_engine cpu0 64M --profile "$work/profile"
 start_daemon
 check train.learns training_learns
 check train.uses_the_vgpu_it_is_given training_uses_the_vgpu_it_is_given

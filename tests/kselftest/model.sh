@@ -13,26 +13,6 @@ as_user() { # COMMAND...
 	setpriv --reuid 65534 --regid 65534 --clear-groups -- "$@"
 }
 
-# Whether something holds: a Python expression over JSON files, by their names.
-holds() { # EXPRESSION NAME...
-	/usr/bin/python3 -c '
-import json, sys
-work, expression, *names = sys.argv[1:]
-runs = {name: json.load(open(f"{work}/{name}")) for name in names}
-print(*(f"{name}: {run}" for name, run in runs.items()), sep="\n")
-sys.exit(not eval(f"({expression})", runs))' "$work" "$@"
-}
-
-# Whether the list of models is so: an expression over models (by name), hosts and stored.
-pool_keeps() { # EXPRESSION
-	distmindctl -j model list | /usr/bin/python3 -c '
-import json, sys
-told = json.load(sys.stdin)
-sys.exit(not eval(f"({sys.argv[1]})", {"models": {m["name"]: m for m in told["models"]},
-                                         "hosts": told["hosts"],
-                                         "stored": told["pool"][0]["stored_bytes"]}))' "$1"
-}
-
 push() { # NAME OPTION...; leaves what was said in push_NAME
 	local name=$1
 
@@ -191,7 +171,7 @@ same_bits_after() { # NAME
 delete_leaves_nothing() {
 	distmindctl model delete mlp && distmindctl model delete transformer &&
 		distmindctl -j model list && until_true pool_keeps "not models and stored == 0 and
-			all(h['memory_free'] == h['memory_total'] for h in hosts)" &&
+			all(h['memory_free'] == h['memory_total'] for h in hosts.values())" &&
 		! "$infer" --model mlp 2>"$work/why" && grep -q mlp "$work/why"
 }
 

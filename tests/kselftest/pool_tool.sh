@@ -8,15 +8,7 @@
 
 # Whether something holds of what a command prints: a Python expression over "it".
 tells() { # EXPRESSION COMMAND...
-	local expression=$1
-
-	shift
-	distmindctl -j "$@" >"$work/told" || return
-	cat "$work/told"
-	/usr/bin/python3 -c '
-import json, sys
-it = json.load(open(sys.argv[1]))
-sys.exit(not eval(f"({sys.argv[2]})", {"it": it}))' "$work/told" "$expression"
+	distmindctl -j "${@:2}" >"$work/it" && holds "$1" it
 }
 
 make_vgpu() { # NAME GPU MEMORY SHARE

@@ -90,7 +90,7 @@ if [ ! -d /sys/kernel/tracing/events/distmind ]; then
 	exit
 fi
 printf '[compute]\ngflops = 0.02\n' >"$work/profile"
-distmind-engine-cpu --name cpu0 --memory 64M --profile "$work/profile" >"$work/engine" 2>&1 &
+start_engine cpu0 64M --profile "$work/profile"
 start_daemon
 keep_busy
 check trace_tool.records_what_the_lanes_do records_what_the_lanes_do

@@ -32,13 +32,14 @@ finish() {
 	exit $tap_failed
 }
 
-# Wait until a command succeeds, for at most 30 seconds.
-until_true() {
+# Wait until a command succeeds, for at most 30 seconds; else show what it said last.
+until_true() { # COMMAND...
 	local deadline=$((SECONDS + 30))
 
-	until "$@"; do
+	until "$@" >"$work/attempt" 2>&1; do
 		if [ $SECONDS -ge $deadline ]; then
 			echo "gave up waiting for: $*"
+			cat "$work/attempt"
 			return 1
 		fi
 		sleep 0.05
@@ -53,8 +54,31 @@ pool = json.load(sys.stdin)
 sys.exit(not eval(sys.argv[1], {"gpus": pool["gpus"], "vgpus": pool["vgpus"]}))' "$1"
 }
 
-start_engine() { # NAME MEMORY; sets $engine
-	distmind-engine-cpu --name "$1" --memory "$2" >"$work/engine.$1" 2>&1 &
+# Whether the memory pool is so: a Python expression over models and live hosts, both
+# by their names, and the bytes stored.
+pool_keeps() { # EXPRESSION
+	distmindctl -j model list | /usr/bin/python3 -c '
+import json, sys
+told = json.load(sys.stdin)
+print(told)
+sys.exit(not eval(f"({sys.argv[1]})", {
+    "models": {m["name"]: m for m in told["models"]},
+    "hosts": {h["host"]: h for h in told["hosts"] if h["state"] == "live"},
+    "stored": told["pool"][0]["stored_bytes"]}))' "$1"
+}
+
+# Whether something holds: a Python expression over JSON files in $work, by their names.
+holds() { # EXPRESSION NAME...
+	/usr/bin/python3 -c '
+import json, sys
+work, expression, *names = sys.argv[1:]
+told = {name: json.load(open(f"{work}/{name}")) for name in names}
+print(*(f"{name}: {value}" for name, value in told.items()), sep="\n")
+sys.exit(not eval(f"({expression})", told))' "$work" "$@"
+}
+
+start_engine() { # NAME MEMORY OPTION...; sets $engine
+	distmind-engine-cpu --name "$1" --memory "$2" "${@:3}" >"$work/engine.$1" 2>&1 &
 	engine=$!
 	until_true pool_has "any(g['name'] == '$1' and g['state'] == 'ready' for g in gpus)"
 }
@@ -62,7 +86,7 @@ start_engine() { # NAME MEMORY; sets $engine
 start_daemon() { # ARGUMENT...; sets $daemon
 	distmindd --foreground "$@" >"$work/daemon" 2>&1 &
 	daemon=$!
-	until_true distmindctl run --memory 4K --share 0.1 --timeout 1s -- true 2>"$work/error"
+	until_true distmindctl run --memory 4K --share 0.1 --timeout 1s -- true
 }
 
 stop() { # SIGNAL PID
