@@ -4,15 +4,19 @@
 # host 1, and donors that do what host 1 asks for by files in the directory that all
 # share. Wants until_true and stop, and a directory $work.
 
-# The file that describes this host's part.
-configure() { # MEMORY
+# The file that describes this host's part; what a volatile host gives is lost with its
+# daemon.
+configure() { # MEMORY [volatile]
+	local spool="spool = $work/spool"
+
+	[ "${2:-}" != volatile ] || spool=
 	cat >"$work/conf" <<-CONF
 		[host]
 		name = host$DISTMIND_HOST
 		address = 10.77.0.$DISTMIND_HOST
 		[donor]
 		memory = $1
-		spool = $work/spool
+		$spool
 		[catalog]
 		kind = etcd
 		endpoints = http://10.77.0.1:2379
