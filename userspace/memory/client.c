@@ -50,6 +50,7 @@ static uint64_t run(struct memory_party *party, uint64_t now)
 			next = at;
 	}
 	at = memory_reader_run(client->reader, now);
+	client->party.urgent = memory_reader_urgent(client->reader);
 	if (!client->told && memory_reader_has_news(client->reader)) {
 		client->told = true;
 		memory_fabric_tell(client->fabric);

@@ -35,6 +35,7 @@ struct memory_endpoint {
 	uint32_t silent; /* READs since the last one that reports its completion */
 	bool connected, dead;
 	struct memory_endpoint *next; /* among the dying */
+	struct memory_endpoint *sibling; /* among those with a completion queue */
 	char reason[MEMORY_REASON_LEN];
 };
 
@@ -67,6 +68,26 @@ static void fail_errno(struct memory_endpoint *endpoint, const char *what, int e
 	memory_endpoint_fail(endpoint, reason);
 }
 
+static void enlist(struct memory_endpoint *endpoint)
+{
+	struct memory_fabric *fabric = endpoint->setup.fabric;
+
+	endpoint->sibling = fabric->endpoints;
+	fabric->endpoints = endpoint;
+	fabric->completion_queues++;
+}
+
+static void delist(struct memory_endpoint *endpoint)
+{
+	struct memory_fabric *fabric = endpoint->setup.fabric;
+	struct memory_endpoint **at = &fabric->endpoints;
+
+	while (*at != endpoint)
+		at = &(*at)->sibling;
+	*at = endpoint->sibling;
+	fabric->completion_queues--;
+}
+
 static void destroy(struct memory_endpoint *endpoint)
 {
 	if (endpoint->id) {
@@ -79,7 +100,7 @@ static void destroy(struct memory_endpoint *endpoint)
 	}
 	if (endpoint->cq) {
 		ibv_destroy_cq(endpoint->cq);
-		endpoint->setup.fabric->completion_queues--;
+		delist(endpoint);
 	}
 	if (endpoint->mr)
 		ibv_dereg_mr(endpoint->mr);
@@ -159,7 +180,7 @@ static int build(struct memory_endpoint *endpoint)
 				     setup->fabric->completions, 0);
 	if (!endpoint->cq)
 		return errno;
-	setup->fabric->completion_queues++;
+	enlist(endpoint);
 	err = ibv_req_notify_cq(endpoint->cq, 0);
 	if (err)
 		return err;
@@ -365,16 +386,16 @@ static void complete(struct memory_endpoint *endpoint, const struct ibv_wc *wc, 
 	}
 }
 
-/* Armed before it is emptied, so that nothing is missed. */
-static void drain(struct memory_endpoint *endpoint, uint64_t now)
+/* True: there was something in its completion queue. */
+static bool empty(struct memory_endpoint *endpoint)
 {
 	struct ibv_wc wc[POLL_BATCH];
 	uint32_t reads = 0;
+	bool any = false;
 	int count;
 
-	if (ibv_req_notify_cq(endpoint->cq, 0))
-		memory_endpoint_fail(endpoint, "the completion queue is broken");
 	while (!endpoint->dead && (count = ibv_poll_cq(endpoint->cq, POLL_BATCH, wc))) {
+		any = true;
 		if (count < 0)
 			memory_endpoint_fail(endpoint, "the completion queue is broken");
 		for (int i = 0; i < count && !endpoint->dead; i++)
@@ -382,10 +403,19 @@ static void drain(struct memory_endpoint *endpoint, uint64_t now)
 	}
 	/* READs that succeeded before an error did succeed. */
 	if (reads)
-		endpoint->setup.ops->read_done(endpoint->setup.arg, reads, now);
+		endpoint->setup.ops->read_done(endpoint->setup.arg, reads, memory_fabric_now());
+	return any;
 }
 
-void memory_endpoint_poll(struct memory_fabric *fabric, uint64_t now)
+/* Armed before it is emptied, so that nothing is missed. */
+static void drain(struct memory_endpoint *endpoint)
+{
+	if (ibv_req_notify_cq(endpoint->cq, 0))
+		memory_endpoint_fail(endpoint, "the completion queue is broken");
+	empty(endpoint);
+}
+
+void memory_endpoint_poll(struct memory_fabric *fabric)
 {
 	struct ibv_cq *cq;
 	void *endpoint;
@@ -395,8 +425,19 @@ void memory_endpoint_poll(struct memory_fabric *fabric, uint64_t now)
 		if (ibv_get_cq_event(fabric->completions, &cq, &endpoint))
 			return;
 		ibv_ack_cq_events(cq, 1);
-		drain(endpoint, now);
+		drain(endpoint);
 	}
+}
+
+/* Queues stay armed, or have an event waiting: poll is never missed by that. */
+bool memory_endpoint_look(struct memory_fabric *fabric)
+{
+	struct memory_endpoint *endpoint;
+	bool any = false;
+
+	for (endpoint = fabric->endpoints; endpoint; endpoint = endpoint->sibling)
+		any |= empty(endpoint);
+	return any;
 }
 
 static void resolved(struct memory_endpoint *endpoint)

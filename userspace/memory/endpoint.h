@@ -67,7 +67,9 @@ int memory_endpoint_listen(struct memory_fabric *fabric, struct memory_listener 
 void memory_endpoint_unlisten(struct memory_listener *listener);
 
 /* For the fabric's thread. */
-void memory_endpoint_poll(struct memory_fabric *fabric, uint64_t now);
+void memory_endpoint_poll(struct memory_fabric *fabric);
+/* The same without an event, and without a system call; true: there was something. */
+bool memory_endpoint_look(struct memory_fabric *fabric);
 void memory_endpoint_events(struct memory_fabric *fabric);
 /* True: somebody was told that it is gone. */
 bool memory_endpoint_bury(struct memory_fabric *fabric);

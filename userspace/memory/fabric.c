@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,13 @@
 #include <unistd.h>
 
 #define NS_PER_S 1000000000ULL
+/*
+ * To wake a thread takes a part of the time of a READ. While somebody waits for one,
+ * the thread stays awake and looks at the completion queues again and again, after
+ * whoever else wants the processor, but not for longer than this if nothing happens.
+ */
+#define AWAKE_NS 10000000ULL
+#define AWAKE_LOOKS 32 /* at completion queues, for each at the clock and the rest */
 
 uint64_t memory_fabric_now(void)
 {
@@ -125,12 +133,55 @@ static struct timespec *timeout_until(uint64_t next, uint64_t now, struct timesp
 	return timeout;
 }
 
-static void handle_event(struct memory_fabric *fabric, int fd, uint64_t now)
+static bool urgent(const struct memory_fabric *fabric)
+{
+	const struct memory_party *party;
+
+	for (party = fabric->parties; party; party = party->next)
+		if (party->urgent)
+			return true;
+	return false;
+}
+
+static int sleep_until(struct memory_fabric *fabric, struct epoll_event *events, int room,
+		       uint64_t next, uint64_t now)
+{
+	struct timespec timeout;
+
+	return epoll_pwait2(fabric->epoll, events, room, timeout_until(next, now, &timeout), NULL);
+}
+
+/* The number of events; 0 may mean that READs have completed. */
+static int watch_until(struct memory_fabric *fabric, struct epoll_event *events, int room,
+		       uint64_t next, uint64_t now)
+{
+	uint64_t begin = now;
+	bool found;
+	int count;
+
+	while (now < next && now - begin < AWAKE_NS) {
+		for (int i = 0; i < AWAKE_LOOKS; i++) {
+			pthread_mutex_lock(&fabric->lock);
+			found = memory_endpoint_look(fabric);
+			pthread_mutex_unlock(&fabric->lock);
+			if (found)
+				return 0;
+			sched_yield();
+		}
+		count = epoll_wait(fabric->epoll, events, room, 0);
+		if (count)
+			return count;
+		now = memory_fabric_now();
+	}
+	return sleep_until(fabric, events, room, next, now);
+}
+
+static void handle_event(struct memory_fabric *fabric, int fd)
 {
 	if (fd == fabric->kick)
 		drain_fd(fabric->kick);
 	else if (fd == fabric->completions->fd)
-		memory_endpoint_poll(fabric, now);
+		memory_endpoint_poll(fabric);
 	else
 		memory_endpoint_events(fabric);
 }
@@ -139,22 +190,22 @@ static void *handle(void *arg)
 {
 	struct memory_fabric *fabric = arg;
 	struct epoll_event events[4];
-	struct timespec timeout;
 	uint64_t now = 0, next = 0;
-	bool stop;
+	bool stop, awake = false;
 	int count;
 
 	do {
-		count = epoll_pwait2(fabric->epoll, events, 4, timeout_until(next, now, &timeout),
-				     NULL);
+		count = awake ? watch_until(fabric, events, 4, next, now) :
+				sleep_until(fabric, events, 4, next, now);
 		pthread_mutex_lock(&fabric->lock);
 		now = memory_fabric_now();
 		for (int i = 0; i < count; i++)
-			handle_event(fabric, events[i].data.fd, now);
+			handle_event(fabric, events[i].data.fd);
 		memory_endpoint_bury(fabric);
 		next = run_parties(fabric, now);
 		if (work(fabric))
 			next = 0;
+		awake = urgent(fabric);
 		stop = fabric->stopping;
 		pthread_mutex_unlock(&fabric->lock);
 	} while (!stop);

@@ -35,6 +35,7 @@ struct memory_party {
 	bool (*work)(struct memory_party *party);
 	/* Tells the owner's callbacks, in the owner's thread, without the lock. NULL: none. */
 	void (*dispatch)(struct memory_party *party);
+	bool urgent; /* said by run(): what happens next is awaited, worth a processor */
 	struct memory_party *next;
 };
 
@@ -49,6 +50,7 @@ struct memory_fabric {
 	uint32_t serve_depth_max; /* and that a peer's can have */
 	uint32_t message_max;
 	uint32_t completion_queues;
+	struct memory_endpoint *endpoints; /* that have one */
 	struct memory_endpoint *dying;
 	struct memory_party *parties;
 	struct ibv_context **devices;

@@ -107,6 +107,16 @@ static void settle(struct memory_reader *reader, struct memory_load *load)
 		remove_load(reader, load);
 }
 
+bool memory_reader_urgent(const struct memory_reader *reader)
+{
+	const struct memory_load *load;
+
+	for (load = reader->loads[MEMORY_LATENCY]; load; load = load->next)
+		if (load->flying)
+			return true;
+	return false;
+}
+
 bool memory_reader_has_news(const struct memory_reader *reader)
 {
 	return reader->news;

@@ -95,6 +95,9 @@ void memory_reader_read_done(struct memory_reader *reader, uint32_t donor, uint3
 /* To be called after events; returns when to call it again without any. */
 uint64_t memory_reader_run(struct memory_reader *reader, uint64_t now);
 
+/* READs of a load of the latency class are in flight. */
+bool memory_reader_urgent(const struct memory_reader *reader);
+
 /* NULL with the reason. The reader has it until it is forgotten. */
 struct memory_load *memory_reader_submit(struct memory_reader *reader,
 					 const struct memory_load_request *request, uint64_t now,
