@@ -150,7 +150,7 @@ static void blocks_take_their_time_and_not_less(void **state)
 	for (size_t i = 0; i < COUNT(costs); i++) {
 		uint64_t begin = now_ns();
 
-		pacing_start(&pacing, 100000);
+		pacing_start(&pacing, true, 100000);
 		for (int block = 1; block <= 5; block++) {
 			pacing_block_end(&pacing, costs[i]);
 			assert_true(now_ns() - begin >= 100000 + (uint64_t)block * costs[i]);
@@ -169,7 +169,7 @@ static void blocks_end_on_time(void **state)
 	for (int i = 0; i < 100 && best > 20000; i++) {
 		uint64_t begin = now_ns(), late;
 
-		pacing_start(&pacing, 0);
+		pacing_start(&pacing, true, 0);
 		pacing_block_end(&pacing, 500000);
 		late = now_ns() - begin - 500000;
 		best = late < best ? late : best;
@@ -185,17 +185,34 @@ static void a_hiccup_is_made_up_for_a_slow_machine_is_not(void **state)
 	(void)state;
 	pacing_init(&pacing);
 	begin = now_ns();
-	pacing_start(&pacing, 0);
+	pacing_start(&pacing, true, 0);
 	usleep(700);
 	for (int i = 0; i < 10; i++)
 		pacing_block_end(&pacing, 200000);
 	assert_true(pacing.due_ns - begin < 3000000 || pacing.late_ns);
 
-	pacing_start(&pacing, 0);
-	usleep(5000);
+	pacing_start(&pacing, true, 0);
+	usleep(15000);
 	pacing.late_ns = 0;
 	pacing_block_end(&pacing, 1000);
-	assert_true(pacing.late_ns >= 5000000 - 1000 - PACING_CARRY_NS);
+	assert_true(pacing.late_ns >= 15000000 - 1000 - PACING_CARRY_NS);
+}
+
+static void a_job_that_waited_begins_when_the_one_before_was_done(void **state)
+{
+	struct pacing pacing;
+	uint64_t due;
+
+	(void)state;
+	pacing_init(&pacing);
+	pacing_start(&pacing, true, 0);
+	pacing_block_end(&pacing, 100000);
+	due = pacing.due_ns;
+	usleep(2000);
+	pacing_start(&pacing, false, 5000);
+	assert_true(pacing.due_ns == due + 5000 || pacing.late_ns);
+	pacing_start(&pacing, true, 5000);
+	assert_true(pacing.due_ns >= due + 2000000 + 5000);
 }
 
 int main(void)
@@ -209,6 +226,7 @@ int main(void)
 		cmocka_unit_test(blocks_take_their_time_and_not_less),
 		cmocka_unit_test(blocks_end_on_time),
 		cmocka_unit_test(a_hiccup_is_made_up_for_a_slow_machine_is_not),
+		cmocka_unit_test(a_job_that_waited_begins_when_the_one_before_was_done),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 /* Owned by its thread. */
@@ -94,15 +95,25 @@ static int run_launch(struct lane *lane, const struct distmind_engine_job *job, 
 	return result == OP_YIELDED ? DISTMIND_DONE_YIELDED : result;
 }
 
+/* How often this thread has slept. */
+static long sleeps(void)
+{
+	struct rusage usage;
+
+	return getrusage(RUSAGE_THREAD, &usage) ? 0 : usage.ru_nvcsw;
+}
+
 static void *lane_thread(void *arg)
 {
 	struct lane *lane = arg;
+	const bool paced = profile_is_paced(lane->profile);
 	struct distmind_engine_exchange exchange = {
 		.lane = lane->number,
 		.timeout_ms = DISTMIND_TIMEOUT_MAX_MS,
 	};
 
 	for (;;) {
+		long before = paced ? sleeps() : 0;
 		int err = distmind_engine_exchange(lane->engine, &exchange);
 		uint64_t begin, cookie;
 
@@ -116,8 +127,9 @@ static void *lane_thread(void *arg)
 			exit(EXIT_FAILURE);
 		}
 		begin = now_ns();
-		if (profile_is_paced(lane->profile))
-			pacing_start(&lane->pacing, profile_launch_cost(lane->profile));
+		if (paced)
+			pacing_start(&lane->pacing, sleeps() != before,
+				     profile_launch_cost(lane->profile));
 		cookie = exchange.job.cookie;
 		if (exchange.job.type == DISTMIND_JOB_COPY)
 			exchange.status = run_copy(lane, &exchange.job, &cookie);

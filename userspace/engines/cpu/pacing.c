@@ -51,19 +51,29 @@ void pacing_init(struct pacing *pacing)
 	prctl(PR_SET_TIMERSLACK, 1UL);
 }
 
-void pacing_start(struct pacing *pacing, uint64_t launch_ns)
+/* What is later than the carry is lost. */
+static void catch_up(struct pacing *pacing, uint64_t now)
 {
-	pacing->due_ns = now_ns() + launch_ns;
+	if (pacing->due_ns + PACING_CARRY_NS >= now)
+		return;
+	pacing->late_ns += now - PACING_CARRY_NS - pacing->due_ns;
+	pacing->due_ns = now - PACING_CARRY_NS;
+}
+
+void pacing_start(struct pacing *pacing, bool idle, uint64_t launch_ns)
+{
+	uint64_t now = now_ns();
+
+	if (idle)
+		pacing->due_ns = now;
+	else
+		catch_up(pacing, now);
+	pacing->due_ns += launch_ns;
 }
 
 void pacing_block_end(struct pacing *pacing, uint64_t cost_ns)
 {
-	uint64_t now = now_ns();
-
 	pacing->due_ns += cost_ns;
-	if (pacing->due_ns + PACING_CARRY_NS < now) {
-		pacing->late_ns += now - PACING_CARRY_NS - pacing->due_ns;
-		pacing->due_ns = now - PACING_CARRY_NS;
-	}
+	catch_up(pacing, now_ns());
 	wait_until(pacing->due_ns);
 }
