@@ -92,6 +92,36 @@ static void the_least_useful_copy_makes_room(void **state)
 	free_sample(&b);
 }
 
+static void what_comes_before_the_first_byte_is_measured_and_predicted(void **state)
+{
+	const struct model_manifest *model;
+	struct plan with, without;
+	struct plan_rates rates;
+	struct sample sample;
+	struct message reply;
+	int fd;
+
+	(void)state;
+	make_sample(&sample, "net", 1, 2000000, LAYERS);
+	push(&sample);
+	fd = connect_client();
+	reply = ask(fd, load_op("net"), NULL, 0);
+	message_clear(&reply);
+	wait_until(bed.models->weights.begin_cost > 0);
+	weights_rates(&bed.models->weights, false, &rates);
+	assert_true(rates.begin_cost > 0);
+	model = &manifests_find(catalog_model_find(bed.models->catalog, "net"))->model;
+	rates.begin_cost = 1e-6;
+	assert_int_equal(plan_make(&with, model, &rates), 0);
+	rates.begin_cost = 0;
+	assert_int_equal(plan_make(&without, model, &rates), 0);
+	assert_int_equal(with.predicted_ns - without.predicted_ns, model->size * 1000);
+	plan_clear(&with);
+	plan_clear(&without);
+	hang_up(fd);
+	free_sample(&sample);
+}
+
 static void staged_weights_come_by_the_copy_lane(void **state)
 {
 	struct sample sample;
@@ -339,6 +369,7 @@ int main(void)
 		WEIGHTS_TEST(one_copy_is_shared_until_the_last_use_ends),
 		WEIGHTS_TEST(a_load_whose_client_goes_ends),
 		WEIGHTS_TEST(the_least_useful_copy_makes_room),
+		WEIGHTS_TEST(what_comes_before_the_first_byte_is_measured_and_predicted),
 		WEIGHTS_TEST(staged_weights_come_by_the_copy_lane),
 		WEIGHTS_TEST(a_preload_has_no_use),
 		WEIGHTS_TEST(bytes_that_the_gpu_has_are_copied_from_there),

@@ -74,6 +74,7 @@ int plan_make(struct plan *plan, const struct model_manifest *manifest,
 	struct planner_grouping grouping = { 0 };
 	struct planner_pipeline pipeline;
 	struct planner_layer *layers;
+	uint64_t begin_ns = (uint64_t)(rates->begin_cost * (double)manifest->size * 1e9);
 	double flops;
 	int err;
 
@@ -89,13 +90,13 @@ int plan_make(struct plan *plan, const struct model_manifest *manifest,
 	err = planner_greedy(&pipeline, PLANNER_GREEDY_LIMIT, &grouping);
 	if (err)
 		goto out;
-	plan->greedy_ns = nanoseconds(planner_finish(&pipeline, &grouping));
-	plan->bound_ns = nanoseconds(planner_bound(&pipeline));
+	plan->greedy_ns = begin_ns + nanoseconds(planner_finish(&pipeline, &grouping));
+	plan->bound_ns = begin_ns + nanoseconds(planner_bound(&pipeline));
 	planner_grouping_destroy(&grouping);
 	err = planner_optimal(&pipeline, &grouping);
 	if (err)
 		goto out;
-	plan->predicted_ns = nanoseconds(planner_finish(&pipeline, &grouping));
+	plan->predicted_ns = begin_ns + nanoseconds(planner_finish(&pipeline, &grouping));
 	err = take_groups(plan, manifest, &grouping);
 	planner_grouping_destroy(&grouping);
 out:

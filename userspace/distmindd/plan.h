@@ -15,6 +15,7 @@ struct plan_rates {
 	double network; /* bytes/s */
 	double copy;	/* of the staged form; 0: the direct one */
 	double transfer_cost; /* seconds */
+	double begin_cost;    /* seconds for each byte, before the first of them moves */
 	uint64_t compute_ns;  /* of a whole request; 0: as long as the transfer */
 };
 

@@ -280,9 +280,14 @@ static void learn_rates(struct weights *weights, const struct resident *resident
 	bool read = resident->read_bytes > resident->copied_bytes;
 	uint64_t bytes = read ? resident->read_bytes : resident->copied_bytes;
 
-	if (bytes >= MEASURED_MIN)
+	if (bytes >= MEASURED_MIN) {
 		average(read ? &weights->read_rate : &weights->copy_rate,
 			(double)bytes * 1e6 / (double)(resident->moving_us + 1));
+		/* Room and its registration. */
+		average(&weights->begin_cost,
+			(double)(resident->load_us - resident->moving_us) / 1e6 /
+				(double)resident->size);
+	}
 	if (resident->signals)
 		average(&weights->group_cost,
 			(double)(resident->signal_us + 1) / 1e6 / (double)resident->signals);
@@ -293,7 +298,7 @@ void weights_rates(const struct weights *weights, bool staged, struct plan_rates
 	*rates = (struct plan_rates){
 		.network = weights->read_rate > 0 ? weights->read_rate : weights->copy_rate,
 		.copy = staged ? (weights->copy_rate > 0 ? weights->copy_rate : COPY_RATE) : 0,
-		.transfer_cost = weights->group_cost,
+		.transfer_cost = weights->group_cost, .begin_cost = weights->begin_cost,
 	};
 }
 

@@ -22,8 +22,8 @@ struct weights {
 	struct peers *peers;
 	struct weights_device *devices; /* owned */
 	struct resident *leaving; /* out of the cache, but not quiet; owned */
-	/* Measured over loads, bytes/s, and seconds for each group; 0: not yet. */
-	double read_rate, copy_rate, group_cost;
+	/* Measured over loads, bytes/s, seconds for each group and each byte; 0: not yet. */
+	double read_rate, copy_rate, group_cost, begin_cost;
 };
 
 struct weights_request {
