@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The memory that a donor gives: one region, registered once, that holds
- * chunks. A chunk is named by the SHA-256 of its bytes.
+ * The memory that a donor gives, or that a host has as its cache: one region,
+ * a donor's registered once, that holds chunks. A chunk is named by the SHA-256
+ * of its bytes.
  *
  *   allocate -> the caller fills it -> seal -> pin, unpin ... -> free
  *        `--------- abandon

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cache.h"
+
+#include "../memory/arena.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#define USES_MAX 16 /* more make it worth no more, so that what was popular once can go */
+#define REMEMBERED 4 /* times the bytes of the cache */
+#define TABLE_MIN 1024
+
+struct cache_chunk {
+	struct model_digest digest;
+	uint32_t size;
+	uint32_t uses;
+	uint64_t used_us;
+	double claim; /* what it was worth before its last use: what it may put out */
+	const void *data; /* NULL: it is not here */
+	uint32_t pins;
+	bool damaged;
+	TAILQ_ENTRY(cache_chunk) link;
+	struct cache_chunk *next; /* in the table */
+};
+
+TAILQ_HEAD(chunk_list, cache_chunk);
+
+struct cache {
+	struct memory_arena *arena;
+	struct cache_chunk **table; /* a power of two */
+	uint64_t table_size;
+	/*
+	 * By the number of uses, and of these the oldest first: the least useful chunk of
+	 * all is the first of a list, however time goes on.
+	 */
+	struct chunk_list here[USES_MAX + 1];
+	struct chunk_list missing; /* oldest first */
+	uint64_t missing_bytes;
+	uint64_t hits, misses, evictions;
+};
+
+int cache_open(struct cache **result, uint64_t size)
+{
+	struct cache *cache = calloc(1, sizeof(*cache));
+	int err = -ENOMEM;
+
+	if (!cache)
+		return err;
+	cache->table_size = TABLE_MIN;
+	while (cache->table_size < size / MODEL_CHUNK_PACK)
+		cache->table_size *= 2;
+	cache->table = calloc(cache->table_size, sizeof(struct cache_chunk *));
+	if (cache->table)
+		err = memory_arena_create(&cache->arena, size);
+	if (err) {
+		free(cache->table);
+		free(cache);
+		return err;
+	}
+	for (int i = 0; i <= USES_MAX; i++)
+		TAILQ_INIT(&cache->here[i]);
+	TAILQ_INIT(&cache->missing);
+	*result = cache;
+	return 0;
+}
+
+void cache_close(struct cache *cache)
+{
+	struct cache_chunk *chunk, *next;
+
+	if (!cache)
+		return;
+	for (uint64_t i = 0; i < cache->table_size; i++) {
+		for (chunk = cache->table[i]; chunk; chunk = next) {
+			next = chunk->next;
+			free(chunk);
+		}
+	}
+	memory_arena_destroy(cache->arena);
+	free(cache->table);
+	free(cache);
+}
+
+/* A digest is as good as a random number. */
+static struct cache_chunk **find(const struct cache *cache, const struct model_digest *digest)
+{
+	struct cache_chunk **at;
+	uint64_t hash;
+
+	memcpy(&hash, digest->bytes, sizeof(hash));
+	at = &cache->table[hash & (cache->table_size - 1)];
+	while (*at && !model_digest_equal(&(*at)->digest, digest))
+		at = &(*at)->next;
+	return at;
+}
+
+static struct chunk_list *list_of(struct cache *cache, const struct cache_chunk *chunk)
+{
+	return chunk->data ? &cache->here[chunk->uses] : &cache->missing;
+}
+
+/* What its loss costs, for each byte that it takes. */
+static double benefit(const struct cache_chunk *chunk, uint64_t now_us)
+{
+	return (double)chunk->uses / ((double)(now_us - chunk->used_us) / 1e6 + 1);
+}
+
+/*
+ * Chunks that are not here
+ */
+
+static void forget(struct cache *cache, struct cache_chunk *chunk)
+{
+	struct cache_chunk **at = find(cache, &chunk->digest);
+
+	*at = chunk->next;
+	TAILQ_REMOVE(&cache->missing, chunk, link);
+	cache->missing_bytes -= chunk->size;
+	free(chunk);
+}
+
+static struct cache_chunk *remember(struct cache *cache, const struct model_chunk *wanted)
+{
+	struct cache_chunk *chunk = calloc(1, sizeof(*chunk)), **at;
+
+	if (!chunk)
+		return NULL;
+	chunk->digest = wanted->digest;
+	chunk->size = wanted->size;
+	while (cache->missing_bytes > REMEMBERED * memory_arena_size(cache->arena))
+		forget(cache, TAILQ_FIRST(&cache->missing));
+	at = find(cache, &chunk->digest);
+	*at = chunk;
+	TAILQ_INSERT_TAIL(&cache->missing, chunk, link);
+	cache->missing_bytes += chunk->size;
+	return chunk;
+}
+
+/*
+ * Room
+ */
+
+static void evict(struct cache *cache, struct cache_chunk *chunk)
+{
+	TAILQ_REMOVE(list_of(cache, chunk), chunk, link);
+	memory_arena_free(cache->arena, chunk->digest.bytes);
+	chunk->data = NULL;
+	chunk->damaged = false;
+	TAILQ_INSERT_TAIL(&cache->missing, chunk, link);
+	cache->missing_bytes += chunk->size;
+	cache->evictions++;
+}
+
+static struct cache_chunk *least_useful(struct cache *cache, uint64_t now_us)
+{
+	struct cache_chunk *chunk, *least = NULL;
+
+	for (int i = 0; i <= USES_MAX; i++) {
+		TAILQ_FOREACH(chunk, &cache->here[i], link)
+			if (!chunk->pins)
+				break;
+		if (chunk && (!least || benefit(chunk, now_us) < benefit(least, now_us)))
+			least = chunk;
+	}
+	return least;
+}
+
+static int make_room(struct cache *cache, const struct cache_chunk *chunk, uint64_t now_us,
+		     struct memory_chunk **memory)
+{
+	struct cache_chunk *least;
+	int err;
+
+	if (chunk->size > memory_arena_size(cache->arena))
+		return -ENOSPC;
+	while ((err = memory_arena_allocate(cache->arena, chunk->size, memory)) == -ENOSPC) {
+		least = least_useful(cache, now_us);
+		if (!least || benefit(least, now_us) >= chunk->claim)
+			break;
+		evict(cache, least);
+	}
+	return err;
+}
+
+/*
+ * Uses
+ */
+
+static void use(struct cache *cache, struct cache_chunk *chunk, uint64_t now_us)
+{
+	/* A load that has it twice has it once. */
+	if (chunk->uses && chunk->used_us == now_us)
+		return;
+	TAILQ_REMOVE(list_of(cache, chunk), chunk, link);
+	chunk->claim = benefit(chunk, now_us);
+	chunk->uses += chunk->uses < USES_MAX;
+	chunk->used_us = now_us;
+	TAILQ_INSERT_TAIL(list_of(cache, chunk), chunk, link);
+}
+
+struct cache_chunk *cache_pin(struct cache *cache, const struct model_chunk *wanted,
+			      uint64_t now_us)
+{
+	struct cache_chunk *chunk = *find(cache, &wanted->digest);
+
+	if (!chunk)
+		chunk = remember(cache, wanted);
+	if (chunk)
+		use(cache, chunk, now_us);
+	if (!chunk || !chunk->data || chunk->damaged) {
+		cache->misses++;
+		return NULL;
+	}
+	cache->hits++;
+	chunk->pins++;
+	return chunk;
+}
+
+const void *cache_data(const struct cache_chunk *chunk)
+{
+	return chunk->data;
+}
+
+void cache_unpin(struct cache *cache, struct cache_chunk *chunk, bool damaged)
+{
+	chunk->damaged |= damaged;
+	if (!--chunk->pins && chunk->damaged)
+		evict(cache, chunk);
+}
+
+int cache_keep(struct cache *cache, const struct model_chunk *wanted, const void *bytes,
+	       uint64_t load_us, uint64_t now_us)
+{
+	struct cache_chunk *chunk = *find(cache, &wanted->digest);
+	struct memory_chunk *memory;
+	void *data;
+	int err;
+
+	if (!chunk || chunk->data || chunk->used_us < load_us)
+		return -ENOENT;
+	err = make_room(cache, chunk, now_us, &memory);
+	if (err)
+		return err;
+	/* Sealed, it stays there until evict(). */
+	data = memcpy(memory->data, bytes, chunk->size);
+	err = memory_arena_seal(cache->arena, memory, chunk->digest.bytes);
+	if (err) {
+		memory_arena_abandon(cache->arena, memory);
+		return err;
+	}
+	TAILQ_REMOVE(&cache->missing, chunk, link);
+	cache->missing_bytes -= chunk->size;
+	/* Behind those that a load has used since its own: so it stays a little longer. */
+	chunk->data = data;
+	TAILQ_INSERT_TAIL(list_of(cache, chunk), chunk, link);
+	return 0;
+}
+
+void cache_stats(struct cache *cache, struct cache_stats *stats)
+{
+	struct memory_arena_stats arena;
+
+	memory_arena_stats(cache->arena, &arena);
+	*stats = (struct cache_stats){
+		.size = arena.size, .bytes = arena.bytes, .chunks = arena.chunks,
+		.hits = cache->hits, .misses = cache->misses, .evictions = cache->evictions,
+	};
+}
