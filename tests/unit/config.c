@@ -93,6 +93,8 @@ static void every_key_of_the_memory_pool_is_read(void **state)
 				   "spool = /srv/spool\n"
 				   "rdma-device = mlx5_0\n"
 				   "rdma-port = 7000\n"
+				   "[cache]\n"
+				   "memory = 32G\n"
 				   "[catalog]\n"
 				   "kind = etcd\n"
 				   "path = /srv/catalog\n"
@@ -108,6 +110,7 @@ static void every_key_of_the_memory_pool_is_read(void **state)
 	assert_string_equal(config.models.spool, "/srv/spool");
 	assert_string_equal(config.models.rdma_device, "mlx5_0");
 	assert_int_equal(config.models.rdma_port, 7000);
+	assert_int_equal(config.models.cache_memory, 32ULL << 30);
 	assert_true(config.models.etcd);
 	assert_string_equal(config.models.catalog, "/srv/catalog");
 	assert_string_equal(config.models.endpoints, "http://a:2379,http://b:2379");
@@ -126,6 +129,7 @@ static void errors_of_the_memory_pool_name_the_fix(void **state)
 	expect_error("[host]\nname =\n", 2, "write 1 to 63 characters");
 	expect_error("[donor]\nmemory = much\n", 2, "such as 8G, or 0");
 	expect_error("[donor]\nmemory = 4K\n", 2, "is not an amount of memory");
+	expect_error("[cache]\nmemory = all\n", 2, "memory: \"all\" is not an amount");
 	expect_error("[donor]\nspool = spool\n", 2, "begin it with /");
 	expect_error("[donor]\nrdma-port = 65536\n", 2, "write 1 to 65535");
 	expect_error("[donor]\nrdma-port = -1\n", 2, "write 1 to 65535");

@@ -197,6 +197,15 @@ static int open_spool(struct chunks *chunks, const char *path)
 	return err;
 }
 
+/* Without it everything works, only slower. */
+static void open_cache(struct chunks *chunks, uint64_t size)
+{
+	int err = size ? cache_open(&chunks->cache, size) : 0;
+
+	if (err)
+		log_warning("no-cache", LOG_U("bytes", size), LOG_S("reason", strerror(-err)));
+}
+
 int chunks_open(struct chunks *chunks, sd_event *loop, const struct config_models *config)
 {
 	uint64_t size = config->donor_memory ? config->donor_memory : STAGING;
@@ -215,6 +224,7 @@ int chunks_open(struct chunks *chunks, sd_event *loop, const struct config_model
 		chunks_close(chunks);
 		return err;
 	}
+	open_cache(chunks, config->cache_memory);
 	open_fabric(chunks, loop, config);
 	return 0;
 }
@@ -226,6 +236,7 @@ void chunks_close(struct chunks *chunks)
 	close_fabric(chunks);
 	if (chunks->spool)
 		memory_spool_close(chunks->spool);
+	cache_close(chunks->cache);
 	memory_arena_destroy(chunks->arena);
 	*chunks = (struct chunks){ 0 };
 }

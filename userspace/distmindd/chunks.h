@@ -3,10 +3,12 @@
  * The chunks that this host has in its memory: its donation, and what it keeps for a push
  * until donors have taken it. What is here is said to be here in the catalog, survives in
  * the spool if there is one, and can be read by other hosts if there is an RDMA device.
+ * Nothing of that holds for the cache, which is beside it and for this host alone.
  */
 #ifndef DISTMINDD_CHUNKS_H
 #define DISTMINDD_CHUNKS_H
 
+#include "cache.h"
 #include "config.h"
 
 #include "../catalog/catalog.h"
@@ -21,6 +23,7 @@
 struct chunks {
 	struct memory_arena *arena;
 	struct memory_spool *spool; /* NULL: none */
+	struct cache *cache; /* NULL: none */
 	/* All NULL without an RDMA device. */
 	struct memory_fabric *fabric;
 	struct memory_donor *donor;

@@ -150,7 +150,7 @@ static int read_memory(struct ini_file *file, const struct ini_key *key, const c
 					 "%s: \"%s\" is not an amount of memory: write a number "
 					 "and M, G or T, such as 8G, or 0",
 					 key->name, value);
-	((struct config *)file->settings)->models.donor_memory = bytes;
+	memcpy((char *)file->settings + key->field, &bytes, sizeof(bytes));
 	return 0;
 }
 
@@ -205,10 +205,11 @@ static const struct ini_key keys[] = {
 	{ "log", "level", read_level, 0, 0, 0 },
 	TEXT("host", "name", read_text, host, 1),
 	TEXT("host", "address", read_text, address, 0),
-	{ "donor", "memory", read_memory, 0, 0, 0 },
+	{ "donor", "memory", read_memory, offsetof(struct config, models.donor_memory), 0, 0 },
 	TEXT("donor", "spool", read_path, spool, 0),
 	TEXT("donor", "rdma-device", read_text, rdma_device, 1),
 	{ "donor", "rdma-port", read_port, 0, 0, 0 },
+	{ "cache", "memory", read_memory, offsetof(struct config, models.cache_memory), 0, 0 },
 	{ "catalog", "kind", read_catalog, 0, 0, 0 },
 	TEXT("catalog", "path", read_path, catalog, 0),
 	TEXT("catalog", "endpoints", read_text, endpoints, 0),

@@ -20,6 +20,7 @@ struct config_models {
 	char spool[256];       /* empty: none */
 	char rdma_device[64];
 	uint32_t rdma_port;
+	uint64_t cache_memory; /* 0: none */
 	bool etcd;	       /* else the catalog is a file */
 	char catalog[256];     /* the file */
 	char endpoints[512];   /* of etcd */

@@ -15,7 +15,9 @@
 struct local {
 	uint32_t chunk;
 	const void *bytes;
-	struct memory_chunk *pin; /* NULL: not of the arena */
+	/* One of these, or neither: */
+	struct memory_chunk *pin; /* of the arena */
+	struct cache_chunk *cached;
 };
 
 struct fill {
@@ -39,11 +41,14 @@ struct fill {
 	char reason[MEMORY_REASON_LEN];
 };
 
-static void unpin(struct fill *fill, struct local *local)
+static void unpin(struct fill *fill, struct local *local, bool damaged)
 {
 	if (local->pin)
 		memory_arena_unpin(fill->chunks->arena, local->pin);
+	if (local->cached)
+		cache_unpin(fill->chunks->cache, local->cached, damaged);
 	local->pin = NULL;
+	local->cached = NULL;
 }
 
 void fill_destroy(struct fill *fill)
@@ -51,7 +56,7 @@ void fill_destroy(struct fill *fill)
 	if (!fill)
 		return;
 	for (uint32_t i = 0; i < fill->local_count; i++)
-		unpin(fill, &fill->locals[i]);
+		unpin(fill, &fill->locals[i], false);
 	sd_event_source_disable_unref(fill->turn);
 	free(fill->locals);
 	free(fill->pieces);
@@ -63,14 +68,22 @@ void fill_destroy(struct fill *fill)
  * Where the chunks come from
  */
 
-static bool find_local(struct fill *fill, void *arg, const uint8_t *digest, struct local *local)
+static bool find_local(struct fill *fill, void *arg, const struct model_chunk *chunk,
+		       struct local *local)
 {
+	const uint8_t *digest = chunk->digest.bytes;
+	struct cache *cache = fill->chunks->cache;
+
+	*local = (struct local){ 0 };
 	if (!memory_arena_pin(fill->chunks->arena, digest, &local->pin)) {
 		local->bytes = local->pin->data;
 		return true;
 	}
-	local->pin = NULL;
-	local->bytes = fill->request.find ? fill->request.find(arg, digest) : NULL;
+	local->cached = cache ? cache_pin(cache, chunk, fill->request.begun_us) : NULL;
+	if (local->cached)
+		local->bytes = cache_data(local->cached);
+	else if (fill->request.find)
+		local->bytes = fill->request.find(arg, digest);
 	return local->bytes;
 }
 
@@ -120,7 +133,7 @@ static int find_sources(struct fill *fill, void *arg, char *reason)
 		const uint8_t *digest = manifest->chunks[i].digest.bytes;
 		struct local *local = &fill->locals[fill->local_count];
 
-		if (find_local(fill, arg, digest, local)) {
+		if (find_local(fill, arg, &manifest->chunks[i], local)) {
 			local->chunk = i;
 			fill->local_count++;
 			fill->copied_bytes += manifest->chunks[i].size;
@@ -351,17 +364,22 @@ static void on_quiet(void *arg, const struct memory_load_progress *progress)
 static int copy(struct fill *fill, struct local *local)
 {
 	const struct model_chunk *chunk = &fill->request.manifest->chunks[local->chunk];
+	bool cached = local->cached, damaged = false;
 	struct model_digest digest;
 
 	memcpy(fill->request.base + chunk->offset, local->bytes, chunk->size);
-	unpin(fill, local);
-	if (!fill->request.verify)
+	if (fill->request.verify)
+		damaged = model_digest_make(fill->request.base + chunk->offset, chunk->size,
+					    &digest) ||
+			  !model_digest_equal(&digest, &chunk->digest);
+	unpin(fill, local, damaged);
+	if (!damaged)
 		return 0;
-	if (!model_digest_make(fill->request.base + chunk->offset, chunk->size, &digest) &&
-	    model_digest_equal(&digest, &chunk->digest))
-		return 0;
-	fail(fill, -EBADMSG, "a chunk in the memory of this host is damaged: distmindctl model "
-			     "verify tells which");
+	fail(fill, -EBADMSG,
+	     cached ? "a chunk in the cache of this host was damaged, and is there no more: load "
+		      "it again" :
+		      "a chunk in the memory of this host is damaged: distmindctl model verify "
+		      "tells which");
 	return -EBADMSG;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Filling memory with the image of a model, group by group, from three kinds of source:
- * memory of this host that has a chunk already (its arena, or other weights on the same
- * gpu), which is copied; and other hosts, which are read from. Both go on at the same time,
- * a group is there when both have done their part of it.
+ * Filling memory with the image of a model, group by group, from two kinds of source:
+ * memory of this host that has a chunk already (its arena, its cache, or other weights on
+ * the same gpu), which is copied; and other hosts, which are read from. Both go on at the
+ * same time, a group is there when both have done their part of it.
  *
  * Copies are done by the event loop, a few megabytes in each turn. The memory belongs to
  * the caller, and so does whatever find() returned, until quiet().
@@ -26,6 +26,7 @@ struct fill_request {
 	enum memory_class class;
 	uint64_t deadline_ns;
 	bool verify;
+	uint64_t begun_us; /* the cache's time of the load */
 	/* NULL or where on this host the bytes of a chunk are, or NULL. */
 	const void *(*find)(void *arg, const uint8_t *digest);
 };

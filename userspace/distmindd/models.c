@@ -82,8 +82,8 @@ struct models *models_open(sd_event *loop, struct distmind_pool *kernel,
 	if (chunks_open(&models->chunks, loop, config) || open_catalog(models, config))
 		goto err_close;
 	peers_open(&models->peers, &models->chunks);
-	weights_open(&models->weights, loop, kernel, &models->chunks, &models->peers);
-	if (donate_open(&models->donate, loop, models->catalog, &models->chunks, &models->peers) ||
+	if (weights_open(&models->weights, loop, kernel, &models->chunks, &models->peers) ||
+	    donate_open(&models->donate, loop, models->catalog, &models->chunks, &models->peers) ||
 	    chunks_join(&models->chunks, models->catalog) ||
 	    service_open(&models->service, models, config->socket))
 		goto err_close;
@@ -238,6 +238,20 @@ static uint64_t unique_bytes(struct listing *listing)
 	return bytes;
 }
 
+/* Of this host; null: it has none. */
+static json_t *describe_cache(struct cache *cache)
+{
+	struct cache_stats stats;
+
+	if (!cache)
+		return json_null();
+	cache_stats(cache, &stats);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "size", (json_int_t)stats.size, "bytes",
+			 (json_int_t)stats.bytes, "chunks", (json_int_t)stats.chunks, "hits",
+			 (json_int_t)stats.hits, "misses", (json_int_t)stats.misses, "evictions",
+			 (json_int_t)stats.evictions);
+}
+
 int models_list(struct models *models)
 {
 	struct listing listing = {
@@ -254,9 +268,10 @@ int models_list(struct models *models)
 		json_decref(listing.hosts);
 		return listing.err;
 	}
-	return message_memfd_json(json_pack("{s:o, s:o, s:I}", "models", listing.models_array,
+	return message_memfd_json(json_pack("{s:o, s:o, s:I, s:o}", "models", listing.models_array,
 					    "hosts", listing.hosts, "stored_bytes",
-					    (json_int_t)stored));
+					    (json_int_t)stored, "cache",
+					    describe_cache(models->chunks.cache)));
 }
 
 static json_t *holders_of(struct models *models, const uint8_t *digest)

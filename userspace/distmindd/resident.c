@@ -306,7 +306,7 @@ static int begin_fill(struct resident *resident, const struct resident_request *
 		.manifest = &resident->manifest->model, .plan = &resident->plan,
 		.base = base, .lkey = resident->registration.lkey,
 		.class = request->class, .deadline_ns = request->deadline_ns,
-		.verify = request->verify, .find = find,
+		.verify = request->verify, .begun_us = resident->begun_us, .find = find,
 	};
 	int err;
 

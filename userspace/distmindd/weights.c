@@ -65,8 +65,8 @@ static int note_stale(const struct distmind_vgpu_record *vgpu, void *arg)
 	return 0;
 }
 
-void weights_open(struct weights *weights, sd_event *loop, struct distmind_pool *kernel,
-		  struct chunks *chunks, struct peers *peers)
+int weights_open(struct weights *weights, sd_event *loop, struct distmind_pool *kernel,
+		 struct chunks *chunks, struct peers *peers)
 {
 	struct stale stale = { 0 };
 
@@ -76,6 +76,7 @@ void weights_open(struct weights *weights, sd_event *loop, struct distmind_pool 
 	distmind_pool_vgpus(kernel, note_stale, &stale);
 	for (size_t i = 0; i < stale.count; i++)
 		distmind_pool_vgpu_delete(kernel, stale.ids[i]);
+	return keep_open(&weights->keep, loop, chunks->cache);
 }
 
 static int set_quota(struct weights_device *device, uint64_t quota)
@@ -162,6 +163,7 @@ static uint64_t evict(struct resident *resident)
 
 	log_info("weights-evicted", LOG_S("model", resident->manifest->model.name),
 		 LOG_U("gpu", device->gpu), LOG_U("bytes", size));
+	keep_drop(&device->weights->keep, resident->address);
 	unlink_resident(&device->residents, resident);
 	resident_destroy(resident);
 	give_back(device, size);
@@ -382,7 +384,9 @@ static void on_quiet(struct resident *resident)
 	struct weights_device *device = resident->device;
 	const struct model_manifest *model = &resident->manifest->model;
 	uint64_t loading = resident_quota(model, resident->staged, true);
+	struct keep *keep = &device->weights->keep;
 
+	keep_load_ends(keep);
 	if (resident->state == RESIDENT_FAILED) {
 		unlink_resident(&device->weights->leaving, resident);
 		device->leaving--;
@@ -390,6 +394,7 @@ static void on_quiet(struct resident *resident)
 		give_back(device, loading);
 	} else {
 		give_back(device, loading - resident->size);
+		keep_add(keep, resident->manifest, resident->address, resident->begun_us);
 	}
 	reap(device);
 }
@@ -442,6 +447,7 @@ static struct resident *begin(struct weights_device *device, const struct weight
 		give_back(device, quota);
 		return NULL;
 	}
+	keep_load_begins(&weights->keep);
 	resident->next = device->residents;
 	device->residents = resident;
 	return resident;
@@ -624,6 +630,7 @@ void weights_close(struct weights *weights)
 	struct weights_device *device;
 	struct resident *resident;
 
+	keep_close(&weights->keep);
 	while ((resident = weights->leaving)) {
 		weights->leaving = resident->next;
 		resident_destroy(resident);

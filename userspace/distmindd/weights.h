@@ -2,7 +2,9 @@
 /*
  * The cache of models in the memory of this host's gpus. All who use a model on a gpu share
  * one copy. Without uses a copy stays until room is needed; then the one goes first whose
- * loss costs least: time to load it again x how often it was asked for / its bytes.
+ * loss costs least: time to load it again x how often it was asked for / its bytes. What
+ * was read for it goes into the host's cache of chunks (keep.h), if there is one, so that
+ * it need not be read again.
  *
  * The copies of a gpu belong to a vgpu of the daemon's own, "weights-GPU", whose quota is
  * what they need. It is deleted when the gpu is lost; those of a daemon that died are
@@ -12,6 +14,7 @@
 #define DISTMINDD_WEIGHTS_H
 
 #include "client.h"
+#include "keep.h"
 #include "pool.h"
 #include "resident.h"
 
@@ -22,6 +25,7 @@ struct weights {
 	struct peers *peers;
 	struct weights_device *devices; /* owned */
 	struct resident *leaving; /* out of the cache, but not quiet; owned */
+	struct keep keep;
 	/* Measured over loads, bytes/s, seconds for each group and each byte; 0: not yet. */
 	double read_rate, copy_rate, group_cost, begin_cost;
 };
@@ -35,8 +39,8 @@ struct weights_request {
 	bool preload; /* for later: it has no use */
 };
 
-void weights_open(struct weights *weights, sd_event *loop, struct distmind_pool *kernel,
-		  struct chunks *chunks, struct peers *peers);
+int weights_open(struct weights *weights, sd_event *loop, struct distmind_pool *kernel,
+		 struct chunks *chunks, struct peers *peers);
 /* Transfers have been stopped, and all clients are gone. */
 void weights_close(struct weights *weights);
 

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Weights that are read from another host, and the cache that keeps what was read. The other
+ * host is a fake in the place of RDMA: it has all chunks of the samples.
+ */
+#include "service_bed.h"
+
+#define CACHE (16U << 20)
+#define SAMPLES 2
+
+static struct donor {
+	const struct sample *samples[SAMPLES];
+	uint32_t damaged; /* this chunk of the first sample arrives so; UINT32_MAX: none */
+	bool holds; /* answers later */
+	struct memory_transfer *transfer; /* under way */
+} donor;
+
+/*
+ * The fake
+ */
+
+struct memory_transfer {
+	struct memory_piece *pieces;
+	uint32_t piece_count, group_count;
+	struct memory_transfer_ops ops;
+	void *arg;
+	sd_event_source *turn;
+};
+
+void peers_open(struct peers *peers, struct chunks *chunks)
+{
+	(void)chunks;
+	*peers = (struct peers){ 0 };
+}
+
+void peers_close(struct peers *peers)
+{
+	(void)peers;
+}
+
+void peers_update(struct peers *peers, const struct catalog *catalog)
+{
+	(void)peers;
+	(void)catalog;
+}
+
+int peers_find(const struct peers *peers, const char *host)
+{
+	(void)peers;
+	(void)host;
+	return 0;
+}
+
+uint32_t peers_of_chunk(const struct peers *peers, struct catalog *catalog, const uint8_t *digest,
+			uint32_t *donors, const char **first)
+{
+	(void)peers;
+	(void)catalog;
+	(void)digest;
+	donors[0] = 0;
+	*first = "donor";
+	return 1;
+}
+
+int memory_client_open(struct memory_client **client, struct memory_fabric *fabric,
+		       const struct memory_client_options *options, char reason[MEMORY_REASON_LEN])
+{
+	(void)client;
+	(void)fabric;
+	(void)options;
+	(void)reason;
+	return -ENODEV;
+}
+
+static void end_transfer(struct memory_transfer *transfer)
+{
+	donor.transfer = NULL;
+	sd_event_source_disable_unref(transfer->turn);
+	free(transfer->pieces);
+	free(transfer);
+}
+
+void memory_client_close(struct memory_client *client)
+{
+	(void)client;
+	if (donor.transfer)
+		end_transfer(donor.transfer);
+}
+
+int memory_client_donor_add(struct memory_client *client, const char *name,
+			    const struct sockaddr_storage *address)
+{
+	(void)client;
+	(void)name;
+	(void)address;
+	return 0;
+}
+
+void memory_client_donor_remove(struct memory_client *client, uint32_t index)
+{
+	(void)client;
+	(void)index;
+}
+
+int memory_client_donor_stats(struct memory_client *client, uint32_t index,
+			      struct memory_reader_donor *stats)
+{
+	(void)client;
+	(void)index;
+	(void)stats;
+	return -ENOENT;
+}
+
+static void answer_piece(const struct memory_piece *piece)
+{
+	for (size_t s = 0; s < SAMPLES; s++) {
+		const struct sample *sample = donor.samples[s];
+
+		for (uint32_t i = 0; sample && i < sample->image.manifest.chunk_count; i++) {
+			const struct model_chunk *chunk = &sample->image.manifest.chunks[i];
+
+			if (memcmp(chunk->digest.bytes, piece->digest, MEMORY_DIGEST_LEN))
+				continue;
+			memcpy((void *)(uintptr_t)piece->address,
+			       model_image_chunk((struct model_image *)&sample->image, i),
+			       chunk->size);
+			*(uint8_t *)(uintptr_t)piece->address ^= !s && i == donor.damaged;
+			return;
+		}
+	}
+	fail_msg("asked for a chunk that there is not");
+}
+
+static int on_answer(sd_event_source *source, void *arg)
+{
+	const struct memory_load_progress progress = { .state = MEMORY_LOAD_DONE, .quiet = true };
+	struct memory_transfer *transfer = arg;
+
+	(void)source;
+	for (uint32_t i = 0; i < transfer->piece_count; i++)
+		answer_piece(&transfer->pieces[i]);
+	for (uint32_t i = 0; i < transfer->group_count; i++)
+		transfer->ops.group_done(transfer->arg, i);
+	transfer->ops.ended(transfer->arg, &progress);
+	transfer->ops.quiet(transfer->arg, &progress);
+	end_transfer(transfer);
+	return 0;
+}
+
+struct memory_transfer *memory_client_load(struct memory_client *client,
+					   const struct memory_load_request *request,
+					   const struct memory_transfer_ops *ops, void *arg,
+					   char reason[MEMORY_REASON_LEN])
+{
+	struct memory_transfer *transfer = calloc(1, sizeof(*transfer));
+
+	(void)client;
+	(void)reason;
+	assert_null(donor.transfer);
+	transfer->pieces = calloc(request->piece_count, sizeof(*transfer->pieces));
+	memcpy(transfer->pieces, request->pieces,
+	       request->piece_count * sizeof(*transfer->pieces));
+	transfer->piece_count = request->piece_count;
+	transfer->group_count = request->group_count;
+	transfer->ops = *ops;
+	transfer->arg = arg;
+	assert_true(sd_event_add_defer(bed.loop, &transfer->turn, on_answer, transfer) >= 0);
+	if (donor.holds)
+		assert_true(sd_event_source_set_enabled(transfer->turn, SD_EVENT_OFF) >= 0);
+	donor.transfer = transfer;
+	return transfer;
+}
+
+void memory_client_cancel(struct memory_client *client, struct memory_transfer *transfer)
+{
+	(void)client;
+	(void)transfer;
+	fail_msg("nobody cancels here");
+}
+
+void memory_client_missing(struct memory_client *client, struct memory_transfer *transfer,
+			   void (*tell)(void *arg, const uint8_t *digest, const char *host,
+					const char *reason),
+			   void *arg)
+{
+	(void)client;
+	(void)transfer;
+	(void)tell;
+	(void)arg;
+}
+
+/*
+ * The tests
+ */
+
+static int setup_cache(void **state)
+{
+	donor = (struct donor){ .damaged = UINT32_MAX };
+	if (setup(state))
+		return -1;
+	stop_daemon();
+	bed.config.cache_memory = CACHE;
+	start_daemon();
+	return 0;
+}
+
+/* A model of which this host has only the first chunks. */
+static void give_away(struct sample *sample, size_t number, const char *name, size_t layer_bytes,
+		      uint32_t stay)
+{
+	const struct model_manifest *model = &sample->image.manifest;
+
+	make_sample(sample, name, (uint32_t)number + 1, layer_bytes, LAYERS);
+	push(sample);
+	donor.samples[number] = sample;
+	for (uint32_t i = stay; i < model->chunk_count; i++)
+		assert_int_equal(memory_arena_free(bed.models->chunks.arena,
+						   model->chunks[i].digest.bytes),
+				 0);
+}
+
+static uint64_t bytes_from(const struct sample *sample, uint32_t first)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = first; i < sample->image.manifest.chunk_count; i++)
+		bytes += sample->image.manifest.chunks[i].size;
+	return bytes;
+}
+
+/* Loads, checks what is there, and ends the use. Returns the bytes that were read. */
+static uint64_t load(struct sample *sample)
+{
+	int fd = connect_client();
+	struct message reply = ask(fd, load_op(sample->image.manifest.name), NULL, 0);
+	uint64_t bytes = (uint64_t)field(&reply, "read_bytes");
+
+	assert_false(json_is_true(json_object_get(reply.body, "cached")));
+	if (donor.damaged == UINT32_MAX)
+		check_weights(&reply, sample);
+	message_clear(&reply);
+	hang_up(fd);
+	return bytes;
+}
+
+static void evict(const struct sample *sample)
+{
+	int fd = connect_client();
+	struct message reply = ask(fd, op("evict", sample->image.manifest.name), NULL, 0);
+
+	expect_ok(&reply);
+	assert_true(field(&reply, "freed_bytes") > 0);
+	message_clear(&reply);
+	hang_up(fd);
+}
+
+static bool keeping(void)
+{
+	return !TAILQ_EMPTY(&bed.models->weights.keep.jobs);
+}
+
+static uint64_t cached_bytes(void)
+{
+	struct cache_stats stats;
+
+	cache_stats(bed.models->chunks.cache, &stats);
+	return stats.bytes;
+}
+
+static void an_evicted_model_comes_back_without_reads(void **state)
+{
+	struct sample sample;
+	json_t *list, *cache;
+	struct message reply;
+	int fd;
+
+	(void)state;
+	give_away(&sample, 0, "net", 300000, 0);
+	assert_int_equal(load(&sample), bytes_from(&sample, 0));
+	wait_until(!keeping());
+	assert_int_equal(cached_bytes(), bytes_from(&sample, 0));
+	evict(&sample);
+	assert_int_equal(load(&sample), 0);
+	fd = connect_client();
+	reply = ask(fd, json_pack("{s:s}", "op", "list"), NULL, 0);
+	list = document(&reply);
+	cache = json_object_get(list, "cache");
+	assert_int_equal(json_integer_value(json_object_get(cache, "size")), CACHE);
+	assert_int_equal(json_integer_value(json_object_get(cache, "hits")),
+			 sample.image.manifest.chunk_count);
+	assert_int_equal(json_integer_value(json_object_get(cache, "misses")),
+			 sample.image.manifest.chunk_count);
+	json_decref(list);
+	hang_up(fd);
+	free_sample(&sample);
+}
+
+static void what_this_host_donates_is_not_cached_too(void **state)
+{
+	struct sample sample;
+
+	(void)state;
+	give_away(&sample, 0, "net", 300000, 3);
+	assert_int_equal(load(&sample), bytes_from(&sample, 3));
+	wait_until(!keeping());
+	assert_int_equal(cached_bytes(), bytes_from(&sample, 3));
+	free_sample(&sample);
+}
+
+static void keeping_ends_with_the_eviction(void **state)
+{
+	struct sample sample;
+
+	(void)state;
+	give_away(&sample, 0, "net", 2000000, 0);
+	load(&sample);
+	assert_true(keeping());
+	evict(&sample);
+	assert_false(keeping());
+	assert_true(cached_bytes() < bytes_from(&sample, 0));
+	load(&sample);
+	wait_until(!keeping());
+	free_sample(&sample);
+}
+
+static void keeping_waits_for_loads(void **state)
+{
+	struct sample a, b;
+	struct message reply;
+	int fd;
+
+	(void)state;
+	give_away(&a, 0, "a", 300000, 0);
+	give_away(&b, 1, "b", 300000, 0);
+	fd = connect_client();
+	load(&a);
+	donor.holds = true;
+	say(fd, load_op("b"), NULL, 0);
+	wait_until(donor.transfer);
+	assert_int_equal(cached_bytes(), 0);
+	for (int turns = 0; turns < 20; turns++)
+		assert_true(sd_event_run(bed.loop, 0) >= 0);
+	assert_int_equal(cached_bytes(), 0);
+	assert_true(sd_event_source_set_enabled(donor.transfer->turn, SD_EVENT_ONESHOT) >= 0);
+	reply = receive(fd);
+	check_weights(&reply, &b);
+	message_clear(&reply);
+	wait_until(!keeping());
+	assert_int_equal(cached_bytes(), bytes_from(&a, 0) + bytes_from(&b, 0));
+	hang_up(fd);
+	free_sample(&a);
+	free_sample(&b);
+}
+
+static void bytes_that_arrived_damaged_are_not_cached(void **state)
+{
+	struct sample sample;
+	uint32_t size;
+
+	(void)state;
+	give_away(&sample, 0, "net", 300000, 0);
+	donor.damaged = 2;
+	load(&sample);
+	wait_until(!keeping());
+	size = sample.image.manifest.chunks[2].size;
+	assert_int_equal(cached_bytes(), bytes_from(&sample, 0) - size);
+	evict(&sample);
+	donor.damaged = UINT32_MAX;
+	assert_int_equal(load(&sample), size);
+	free_sample(&sample);
+}
+
+static void a_cached_chunk_that_is_damaged_fails_one_load(void **state)
+{
+	const struct model_chunk *chunk;
+	struct cache_chunk *cached;
+	struct sample sample;
+	json_t *body;
+	int fd;
+
+	(void)state;
+	give_away(&sample, 0, "net", 300000, 0);
+	load(&sample);
+	wait_until(!keeping());
+	evict(&sample);
+	chunk = &sample.image.manifest.chunks[2];
+	cached = cache_pin(bed.models->chunks.cache, chunk, 0);
+	*(uint8_t *)(uintptr_t)cache_data(cached) ^= 1;
+	cache_unpin(bed.models->chunks.cache, cached, false);
+	fd = connect_client();
+	body = load_op("net");
+	json_object_set_new(body, "verify", json_true());
+	expect_refusal(fd, body, NULL, 0, "EBADMSG", "in the cache of this host was damaged");
+	hang_up(fd);
+	assert_int_equal(load(&sample), chunk->size);
+	free_sample(&sample);
+}
+
+#define WEIGHTS_TEST(name) cmocka_unit_test_setup_teardown(name, setup_cache, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WEIGHTS_TEST(an_evicted_model_comes_back_without_reads),
+		WEIGHTS_TEST(what_this_host_donates_is_not_cached_too),
+		WEIGHTS_TEST(keeping_ends_with_the_eviction),
+		WEIGHTS_TEST(keeping_waits_for_loads),
+		WEIGHTS_TEST(bytes_that_arrived_damaged_are_not_cached),
+		WEIGHTS_TEST(a_cached_chunk_that_is_damaged_fails_one_load),
+	};
+
+	return cmocka_run_group_tests_name("weights_read", tests, NULL, NULL);
+}
