@@ -395,15 +395,22 @@ static void the_list_shows_models_and_hosts(void **state)
 		       "\"resident\": [0, 2], \"shared_bytes\": 4096}], "
 		       "\"hosts\": [{\"name\": \"donor1\", \"address\": \"10.77.0.2\", "
 		       "\"memory_total\": 1073741824, \"memory_free\": 1048576, \"live\": true}], "
-		       "\"stored_bytes\": 1044480}";
+		       "\"stored_bytes\": 1044480, "
+		       "\"cache\": {\"size\": 8388608, \"bytes\": 1048576, \"chunks\": 20, "
+		       "\"hits\": 60, \"misses\": 20, \"evictions\": 3}}";
 	expect("model list", CTL_OK,
 	       "NAME SIZE CHUNKS LAYERS REPLICAS STATE     SHARED GPUS\n"
 	       "mlp    1M     20      8        2 available     4K 0,2\n", "");
 	expect("model", CTL_OK, "donor1 10.77.0.2 live", "");
 	expect("-j model list", CTL_OK, "\"shared_bytes\": 4096", "");
 	expect("-j model list", CTL_OK, "\"stored_bytes\": 1044480", "");
-	kept.body = "{\"models\": [], \"hosts\": [], \"stored_bytes\": 0}";
+	expect("model list", CTL_OK,
+	       "CACHE USED CHUNKS HITS MISSES EVICTIONS\n"
+	       "   8M   1M     20   60     20         3\n", "");
+	expect("-j model list", CTL_OK, "{\"size\": 8388608, \"bytes\": 1048576, ", "");
+	kept.body = "{\"models\": [], \"hosts\": [], \"stored_bytes\": 0, \"cache\": null}";
 	expect("model list", CTL_OK, "", "no models; push one with");
+	expect("-j model list", CTL_OK, "\"cache\": []", "");
 	kept.body = "[]";
 	expect("model list", CTL_FAILED, "", "descriptor 0: no JSON object");
 }

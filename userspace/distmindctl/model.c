@@ -103,10 +103,23 @@ static void print_host(struct print *print, const json_t *host)
 	print_row_close(print);
 }
 
+static void print_cache(struct print *print, const json_t *cache)
+{
+	print_row_open(print);
+	print_size(print, "size", "CACHE", number(cache, "size"));
+	print_size(print, "bytes", "USED", number(cache, "bytes"));
+	print_number(print, "chunks", "CHUNKS", (int64_t)number(cache, "chunks"));
+	print_number(print, "hits", "HITS", (int64_t)number(cache, "hits"));
+	print_number(print, "misses", "MISSES", (int64_t)number(cache, "misses"));
+	print_number(print, "evictions", "EVICTIONS", (int64_t)number(cache, "evictions"));
+	print_row_close(print);
+}
+
 static int print_lists(struct ctl *ctl, const json_t *document)
 {
 	const json_t *models = json_object_get(document, "models");
 	const json_t *hosts = json_object_get(document, "hosts");
+	const json_t *cache = json_object_get(document, "cache");
 	struct print print;
 
 	ctl_print_open(ctl, &print);
@@ -123,6 +136,10 @@ static int print_lists(struct ctl *ctl, const json_t *document)
 	print_row_open(&print);
 	print_size(&print, "stored_bytes", "STORED", number(document, "stored_bytes"));
 	print_row_close(&print);
+	print_list_close(&print);
+	print_list_open(&print, "cache", PRINT_TABLE);
+	if (json_is_object(cache))
+		print_cache(&print, cache);
 	print_list_close(&print);
 	return ctl_print_close(ctl, &print);
 }
