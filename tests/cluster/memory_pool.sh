@@ -74,14 +74,46 @@ outlives_the_catalog() {
 		sorted(hosts) == ['host1', 'host2', 'host3']" && same_bits staged
 }
 
+# A copy of which 5 % are other numbers: the rest comes from the gpu, which has the base.
+tuned_copy_reads_what_is_its_own() {
+	distmindctl model push base "$work/base.st" && distmindctl model push tuned "$work/tuned.st" &&
+		until_true pool_keeps "models['base']['state'] == models['tuned']['state'] == 'available'" &&
+		"$infer" --model base --json >"$work/base" &&
+		"$infer" --file "$work/tuned.st" --json >"$work/file" &&
+		"$infer" --model tuned --json >"$work/tuned" &&
+		holds "base['read_bytes'] > 0.99 * base['bytes'] and not tuned['cached'] and
+			0 < tuned['read_bytes'] <= 0.07 * tuned['bytes'] and
+			tuned['checksum'] == file['checksum'] != base['checksum']" base tuned file
+}
+
+# What was read for the first load is copied for the second.
+evicted_model_is_not_read_again() {
+	stop TERM $daemon
+	printf '[cache]\nmemory = 32M\n' >>"$work/conf"
+	start_host && until_true pool_keeps "len(hosts) == 3 and models['base']['state'] == 'available'" &&
+		"$infer" --model base --json >"$work/base" &&
+		until_true pool_keeps "cache['chunks'] == cache['misses'] > 0" &&
+		distmindctl model evict base &&
+		"$infer" --file "$work/base.st" --json >"$work/file" &&
+		"$infer" --model base --json >"$work/again" &&
+		holds "base['read_bytes'] > 0.99 * base['bytes'] and not again['cached'] and
+			again['read_bytes'] == 0 and
+			again['checksum'] == base['checksum'] == file['checksum']" base again file &&
+		pool_keeps "cache['hits'] == cache['misses'] == cache['chunks']" &&
+		distmindctl model delete tuned && distmindctl model delete base
+}
+
 deletes() {
 	distmindctl model delete once && distmindctl model delete twice && pool_keeps "not models"
 }
 
-plan 9
+plan 11
 configure 0
 "$make_model" mlp "$work/mlp.st"
 "$make_model" flat --size 8388608 "$work/flat.st"
+# 7 MB, so that a chunk more or less does not count.
+"$make_model" mlp "$work/base.st" --width 640 --layers 6
+"$make_model" tune "$work/base.st" "$work/tuned.st" --share 0.05
 check catalog.starts start_etcd
 start_engine cpu0 256M
 vm-barrier catalog 3
@@ -92,6 +124,8 @@ check donor.killed_leaves_its_replicas survives_a_donor
 check donor.killed_is_named_by_loads_without_replica says_what_is_missing
 check donor.comes_back_with_its_spool comes_back_with_its_spool
 check catalog.killed_loses_nothing outlives_the_catalog
+check dedupe.reads_only_what_the_gpu_lacks tuned_copy_reads_what_is_its_own
+check cache.brings_back_what_was_evicted evicted_model_is_not_read_again
 check delete.leaves_nothing deletes
 [ $tap_failed -eq 0 ] || sed 's/^/# daemon: /' "$work/daemon"
 ask 2 end

@@ -55,7 +55,7 @@ sys.exit(not eval(sys.argv[1], {"gpus": pool["gpus"], "vgpus": pool["vgpus"]}))'
 }
 
 # Whether the memory pool is so: a Python expression over models and live hosts, both
-# by their names, and the bytes stored.
+# by their names, the bytes stored, and the cache of this host.
 pool_keeps() { # EXPRESSION
 	distmindctl -j model list | /usr/bin/python3 -c '
 import json, sys
@@ -64,7 +64,8 @@ print(told)
 sys.exit(not eval(f"({sys.argv[1]})", {
     "models": {m["name"]: m for m in told["models"]},
     "hosts": {h["host"]: h for h in told["hosts"] if h["state"] == "live"},
-    "stored": told["pool"][0]["stored_bytes"]}))' "$1"
+    "stored": told["pool"][0]["stored_bytes"],
+    "cache": told["cache"][0] if told["cache"] else None}))' "$1"
 }
 
 # Whether something holds: a Python expression over JSON files in $work, by their names.
