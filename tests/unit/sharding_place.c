@@ -294,7 +294,7 @@ static void fewer_donors_than_copies_are_told(void **state)
 	free(chunks);
 }
 
-static void fewer_copies_wanted_are_fewer_copies(void **state)
+static void fewer_copies_wanted_are_given_up_without_moves(void **state)
 {
 	struct sharding_chunk *chunks = make_chunks(2, 100, 11);
 	struct sharding_donor donors[5];
@@ -305,6 +305,7 @@ static void fewer_copies_wanted_are_fewer_copies(void **state)
 	place(donors, 5, chunks, 200, 3, &change);
 	place(donors, 5, chunks, 200, 1, &change);
 	assert_int_equal(change.new_copies, 0);
+	assert_int_equal(change.moves, 0);
 	assert_true(deviation(donors, 5, chunks, 200) <= 0.1);
 	free(chunks);
 }
@@ -409,7 +410,7 @@ int main(void)
 		cmocka_unit_test(small_groups_spread_over_all_donors),
 		cmocka_unit_test(room_is_never_exceeded),
 		cmocka_unit_test(fewer_donors_than_copies_are_told),
-		cmocka_unit_test(fewer_copies_wanted_are_fewer_copies),
+		cmocka_unit_test(fewer_copies_wanted_are_given_up_without_moves),
 		cmocka_unit_test(keeps_its_promises_whatever_happens),
 		cmocka_unit_test(refuses_what_makes_no_sense),
 	};

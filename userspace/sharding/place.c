@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Group by group: copies that exist stay; those that lack go, largest first, to
- * the donor that has the smallest part of what it should have of the group; then
- * chunks move from the donor that has most above its part to the one that has
- * least, as long as one of them is out of tolerance and the move brings the
- * larger of the two down. Among equals the donor with the least of the whole
- * model is taken, so that many small groups do not meet at the same donor, and
- * among those the one that a hash of chunk and donor prefers, so that models do
- * not.
+ * Group by group: copies that exist stay, up to as many as are wanted; those that
+ * lack go, largest first, to the donor that has the smallest part of what it should
+ * have of the group; then chunks move from the donor that has most above its part to
+ * the one that has least, as long as one of them is out of tolerance and the move
+ * brings the larger of the two down. Among equals the donor with the least of the
+ * whole model is taken, so that many small groups do not meet at the same donor, and
+ * among those the one that a hash of chunk and donor prefers, so that models do not.
  */
 #include "donors.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Nobody's part is nothing, because loads are divided by it. */
 #define PART_MIN 1e-9
@@ -100,23 +100,6 @@ static bool holds(const struct place *place, uint32_t donor)
 	return false;
 }
 
-static void keep_copies(struct placing *placing, uint32_t chunk)
-{
-	const struct sharding_chunk *from = &placing->chunks[chunk];
-	struct place *place = &placing->places[chunk];
-
-	for (uint32_t i = 0; i < from->copies; i++) {
-		uint32_t donor = sharding_donors_find(&placing->donors, from->donors[i]);
-
-		if (donor == SHARDING_NOBODY || holds(place, donor) ||
-		    place->copies == placing->wanted)
-			continue;
-		place->donors[place->copies] = donor;
-		place->kept[place->copies++] = true;
-		placing->holders[donor].load += from->size;
-	}
-}
-
 /* How much of its part of the group a donor has, and of its part of the model. */
 static double group_fill(const struct holder *holder)
 {
@@ -137,6 +120,44 @@ static bool better(const struct placing *placing, uint32_t chunk, uint32_t a, ui
 	if (total_fill(x) != total_fill(y))
 		return total_fill(x) < total_fill(y);
 	return preference(placing, chunk, a) > preference(placing, chunk, b);
+}
+
+/*
+ * Of more copies than are wanted those at the fullest donors go: what is left is even then,
+ * and nothing has to move.
+ */
+static void drop_surplus(const struct placing *placing, uint32_t chunk)
+{
+	struct place *place = &placing->places[chunk];
+
+	while (place->copies > placing->wanted) {
+		uint32_t worst = 0;
+
+		for (uint32_t i = 1; i < place->copies; i++)
+			if (better(placing, chunk, place->donors[worst], place->donors[i]))
+				worst = i;
+		place->copies--;
+		memmove(&place->donors[worst], &place->donors[worst + 1],
+			(place->copies - worst) * sizeof(place->donors[0]));
+	}
+}
+
+static void keep_copies(struct placing *placing, uint32_t chunk)
+{
+	const struct sharding_chunk *from = &placing->chunks[chunk];
+	struct place *place = &placing->places[chunk];
+
+	for (uint32_t i = 0; i < from->copies; i++) {
+		uint32_t donor = sharding_donors_find(&placing->donors, from->donors[i]);
+
+		if (donor != SHARDING_NOBODY && !holds(place, donor))
+			place->donors[place->copies++] = donor;
+	}
+	drop_surplus(placing, chunk);
+	for (uint32_t i = 0; i < place->copies; i++) {
+		place->kept[i] = true;
+		placing->holders[place->donors[i]].load += from->size;
+	}
 }
 
 static void add_copies(struct placing *placing, uint32_t chunk)
