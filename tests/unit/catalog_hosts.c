@@ -127,6 +127,43 @@ static void what_a_host_holds_is_found(void **state)
 	catalog_close(host.catalog);
 }
 
+static bool is_hot(struct host *host, const char *first, size_t count)
+{
+	const struct catalog_host *record = catalog_host_find(host->catalog, "a");
+
+	return record && record->hot_count == count && (!count || !strcmp(record->hot[0], first));
+}
+
+static void what_a_host_calls_hot_is_seen_while_it_is_there(void **state)
+{
+	static const char *const names[] = {
+		"not good", "org/net:v1", "b", "c", "d", "e", "f", "g", "h", "too-many",
+	};
+	struct outcome outcome = { 0 };
+	struct host host;
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	host_open(&host, "hot");
+	host_join(&host, "a", 60, false);
+	wait_until(is_hot(&host, "", 0));
+	catalog_set_hot(host.catalog, &names[1], 2);
+	wait_until(is_hot(&host, "org/net:v1", 2));
+	assert_string_equal(catalog_host_find(host.catalog, "a")->hot[1], "b");
+	catalog_set_hot(host.catalog, names, COUNT(names));
+	wait_until(is_hot(&host, "org/net:v1", CATALOG_HOT_MAX));
+	assert_string_equal(catalog_host_find(host.catalog, "a")->hot[CATALOG_HOT_MAX - 1], "h");
+	/* A new lease does not forget it. */
+	assert_int_equal(catalog_store_lease_revoke(host.store, lease_of(&host, "a"), keep_outcome,
+						    &outcome), 0);
+	wait_until(outcome.calls && !catalog_host_find(host.catalog, "a"));
+	catalog_set_memory_free(host.catalog, 5);
+	wait_until(host.joined == 2 && is_hot(&host, "org/net:v1", CATALOG_HOT_MAX));
+	catalog_set_hot(host.catalog, NULL, 0);
+	wait_until(is_hot(&host, "", 0));
+	catalog_close(host.catalog);
+}
+
 static void a_lease_that_was_lost_is_replaced_and_everything_said_again(void **state)
 {
 	struct outcome outcome = { 0 };
@@ -436,6 +473,7 @@ int main(void)
 		BOTH(a_host_that_joins_is_seen_until_it_leaves),
 		BOTH(every_life_of_a_host_has_the_next_generation),
 		BOTH(what_a_host_holds_is_found),
+		BOTH(what_a_host_calls_hot_is_seen_while_it_is_there),
 		BOTH(a_lease_that_was_lost_is_replaced_and_everything_said_again),
 		ETCD(a_host_that_dies_goes_with_what_it_held),
 		ETCD(a_spool_is_remembered_while_its_host_is_away),

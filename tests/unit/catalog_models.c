@@ -422,6 +422,7 @@ static void what_a_model_lacks_is_told(void **state)
 	assert_int_equal(available.scarce, 2);
 	assert_int_equal(available.missing, 1);
 	assert_int_equal(available.away, 0);
+	assert_int_equal(available.copies, 0);
 	assert_int_equal(catalog_leave(b.catalog, keep_outcome, &left), 0);
 	wait_until(left.calls);
 	wait_until(holders(&a, "both", true) == 1);
@@ -434,9 +435,18 @@ static void what_a_model_lacks_is_told(void **state)
 	assert_int_equal(seen[1], 1);
 	assert_int_equal(catalog_model_availability(a.catalog, "none", &available, NULL, NULL),
 			 -ENOENT);
+	/* As often as the chunk that is there least often. */
+	assert_int_equal(host_push(&a, "here", "both\none\n", 1), 0);
+	wait_until(host_knows(&a, "here"));
+	assert_int_equal(catalog_model_availability(a.catalog, "here", &available, NULL, NULL), 0);
+	assert_int_equal(available.copies, 1);
 	catalog_close(a.catalog);
 	catalog_close(b.catalog);
 }
+
+#define RAW_HOST                                                                     \
+	"{\"address\":\"\",\"rdma_address\":\"\",\"rdma_port\":1,\"memory_total\":1," \
+	"\"memory_free\":1,\"generation\":1"
 
 static void what_others_wrote_wrongly_does_no_harm(void **state)
 {
@@ -453,12 +463,21 @@ static void what_others_wrote_wrongly_does_no_harm(void **state)
 	assert_int_equal(host_flush(&host), 0);
 	put_raw(&host, "view/host/b", "{\"address\":7}");
 	put_raw(&host, "view/host/c", "not JSON");
+	put_raw(&host, "view/host/old", RAW_HOST "}");
+	put_raw(&host, "view/host/d", RAW_HOST ",\"hot\":7}");
+	put_raw(&host, "view/host/e", RAW_HOST ",\"hot\":[\"good\",\"not good\"]}");
+	put_raw(&host, "view/host/f",
+		RAW_HOST ",\"hot\":[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\"]}");
 	put_raw(&host, "view/chunk/a", "");
 	put_raw(&host, "view/chunk/b/99", "1234567812345678123456781234567812345678");
 	put_raw(&host, "view/chunk/b/03", "12345678123456781234567812345678");
 	put_raw(&host, "view/unknown", "");
 	assert_int_equal(host_sync(&host), 0);
 	assert_null(catalog_host_find(host.catalog, "b"));
+	/* Hosts did not speak of hot models in the first version. */
+	assert_non_null(catalog_host_find(host.catalog, "old"));
+	for (char name[] = "d"; name[0] <= 'f'; name[0]++)
+		assert_null(catalog_host_find(host.catalog, name));
 	assert_int_equal(holders(&host, "x", true), 1);
 	assert_int_equal(garbage(&host), 1);
 	/* A model that cannot be read may need anything. */

@@ -4,6 +4,8 @@
  *
  *   host      a lease: it is there while its daemon keeps it. Whoever joins under a name
  *             gets the next generation of it, and writes of earlier ones are refused.
+ *             It says what memory it gives, and which models it reads so often that
+ *             more copies of them would be good.
  *   model     a manifest (text that the catalog does not read itself), and how many
  *             replicas its chunks should have.
  *   upload    a model that is being pushed: its chunks are needed already, but nobody can
@@ -30,6 +32,7 @@
 #define CATALOG_ADDRESS_LEN 64
 #define CATALOG_MANIFEST_MAX (64UL << 20)
 #define CATALOG_REPLICAS_MAX 16
+#define CATALOG_HOT_MAX 8	/* models of one host */
 
 struct catalog;
 struct catalog_upload;
@@ -80,6 +83,8 @@ struct catalog_host {
 	uint16_t rdma_port;
 	uint64_t memory_total, memory_free; /* what it donates, in bytes */
 	uint64_t generation;
+	char hot[CATALOG_HOT_MAX][CATALOG_MODEL_LEN]; /* names of models */
+	size_t hot_count;
 };
 
 /* NULL: there is none, or no longer. */
@@ -91,7 +96,8 @@ void catalog_host_each(const struct catalog *catalog,
  * This host. Joining is kept up until leaving: a lost lease is replaced, with the next
  * generation. If spooled, what it holds stays noted while it is away. Whoever restores
  * chunks from a spool adds them before joining: joining replaces what was noted before.
- * The generation of host is ignored. -EINVAL: a name, address, size or time that cannot be.
+ * The generation and the hot models of host are ignored. -EINVAL: a name, address, size or
+ * time that cannot be.
  */
 int catalog_join(struct catalog *catalog, const struct catalog_host *host, unsigned int ttl_s,
 		 bool spooled);
@@ -110,6 +116,8 @@ int catalog_lose(struct catalog *catalog, const uint8_t *digest);
 bool catalog_holds(const struct catalog *catalog, const uint8_t *digest);
 /* At most what it donates. */
 void catalog_set_memory_free(struct catalog *catalog, uint64_t bytes);
+/* At most CATALOG_HOT_MAX names of models; what cannot be one is left out. */
+void catalog_set_hot(struct catalog *catalog, const char *const *models, size_t count);
 /* done(): everything above is written. -EOWNERDEAD: this host was fenced. */
 int catalog_flush(struct catalog *catalog, catalog_done done, void *arg);
 
@@ -191,6 +199,7 @@ struct catalog_availability {
 	size_t scarce;	/* live, but with fewer live holders than the model wants */
 	size_t away;	/* only in spools of hosts that are away */
 	size_t missing; /* nowhere */
+	size_t copies;	/* live holders of the chunk that has fewest */
 };
 
 /*

@@ -231,6 +231,7 @@ int catalog_model_availability(struct catalog *catalog, const char *name,
 	if (index_all(catalog))
 		return -ENOMEM;
 	availability->chunks = model->digest_count;
+	availability->copies = model->digest_count ? SIZE_MAX : 0;
 	for (size_t i = 0; i < model->digest_count; i++) {
 		const uint8_t *digest = model->digests + i * CATALOG_DIGEST;
 		const struct locations *locations = &catalog->locations[catalog_bucket_of(digest)];
@@ -239,6 +240,8 @@ int catalog_model_availability(struct catalog *catalog, const char *name,
 		for (size_t j = 0; j < locations->count; j++)
 			if (has(locations->rows[j].digests, locations->rows[j].count, digest))
 				(*(locations->rows[j].live ? &live : &away))++;
+		if (live < availability->copies)
+			availability->copies = live;
 		if (live) {
 			availability->scarce += live < model->replicas;
 			continue;

@@ -279,6 +279,7 @@ int catalog_join(struct catalog *catalog, const struct catalog_host *host, unsig
 		return -EALREADY;
 	member->host = *host;
 	member->host.generation = 0;
+	member->host.hot_count = 0;
 	member->ttl_s = ttl_s;
 	member->spooled = spooled;
 	member->state = CATALOG_JOINING;

@@ -44,12 +44,38 @@ static bool get_digest(const json_t *record, const char *name, uint8_t *digest)
 
 char *catalog_host_text(const struct catalog_host *host)
 {
-	return text_of(json_pack("{s:s,s:s,s:i,s:I,s:I,s:I}", "address", host->address,
+	json_t *hot = json_array();
+
+	for (size_t i = 0; i < host->hot_count; i++)
+		if (json_array_append_new(hot, json_string(host->hot[i]))) {
+			json_decref(hot);
+			return NULL;
+		}
+	return text_of(json_pack("{s:s,s:s,s:i,s:I,s:I,s:I,s:o}", "address", host->address,
 				 "rdma_address", host->rdma_address, "rdma_port",
 				 (int)host->rdma_port, "memory_total",
 				 (json_int_t)host->memory_total, "memory_free",
 				 (json_int_t)host->memory_free, "generation",
-				 (json_int_t)host->generation));
+				 (json_int_t)host->generation, "hot", hot));
+}
+
+/* Hosts of the first version have none. */
+static bool get_hot(const json_t *record, struct catalog_host *host)
+{
+	const json_t *hot = json_object_get(record, "hot");
+
+	host->hot_count = json_array_size(hot);
+	if ((hot && !json_is_array(hot)) || host->hot_count > CATALOG_HOT_MAX)
+		return false;
+	for (size_t i = 0; i < host->hot_count; i++) {
+		const char *name = json_string_value(json_array_get(hot, i));
+
+		if (!name ||
+		    !catalog_name_is_good(name, CATALOG_MODEL_LEN, CATALOG_MODEL_OTHERS))
+			return false;
+		strcpy(host->hot[i], name);
+	}
+	return true;
 }
 
 struct catalog_host *catalog_host_parse(const char *name, const char *text, size_t size)
@@ -64,7 +90,8 @@ struct catalog_host *catalog_host_parse(const char *name, const char *text, size
 	    catalog_json_u64(record, "rdma_port", &port) && port <= UINT16_MAX &&
 	    catalog_json_u64(record, "memory_total", &host->memory_total) &&
 	    catalog_json_u64(record, "memory_free", &host->memory_free) &&
-	    catalog_json_u64(record, "generation", &host->generation) && host->generation) {
+	    catalog_json_u64(record, "generation", &host->generation) && host->generation &&
+	    get_hot(record, host)) {
 		snprintf(host->name, sizeof(host->name), "%s", name);
 		host->rdma_port = (uint16_t)port;
 	} else {

@@ -401,6 +401,25 @@ void catalog_set_memory_free(struct catalog *catalog, uint64_t bytes)
 	soon(catalog);
 }
 
+void catalog_set_hot(struct catalog *catalog, const char *const *models, size_t count)
+{
+	struct catalog_host *host = &catalog->member.host;
+	size_t kept = 0;
+	bool same = true;
+
+	for (size_t i = 0; i < count && kept < CATALOG_HOT_MAX; i++) {
+		if (!catalog_name_is_good(models[i], CATALOG_MODEL_LEN, CATALOG_MODEL_OTHERS))
+			continue;
+		same = same && kept < host->hot_count && !strcmp(host->hot[kept], models[i]);
+		strcpy(host->hot[kept++], models[i]);
+	}
+	if (same && kept == host->hot_count)
+		return;
+	host->hot_count = kept;
+	catalog->member.host_dirty = true;
+	soon(catalog);
+}
+
 int catalog_flush(struct catalog *catalog, catalog_done done, void *arg)
 {
 	struct flush *flush = calloc(1, sizeof(*flush));
