@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Sharding: which donor holds which chunk of a model, and in which order a load
- * reads them. The unit of parallel reading is the group: each group's chunks are
- * spread over the donors in proportion to their bandwidth, so that every group
- * is read from all of them at once.
+ * Sharding: how many copies of a model there are to be, which donor holds which
+ * chunk of it, and in which order a load reads them. The unit of parallel reading
+ * is the group: each group's chunks are spread over the donors in proportion to
+ * their bandwidth, so that every group is read from all of them at once.
  *
  * Without I/O and without state: the same input gives the same answer. What is
  * there stays where it is unless a group has become uneven by it; so a donor that
@@ -56,6 +56,29 @@ struct sharding_change {
 int sharding_place(const struct sharding_donor *donors, size_t donor_count,
 		   struct sharding_chunk *chunks, size_t chunk_count, uint32_t copies,
 		   struct sharding_change *change);
+
+/* One part in so many of the donors' memory stays free: when a further copy is made, ... */
+#define SHARDING_FREE_TO_GROW 2
+/* ... and while it may stay. The distance between the two keeps copies from coming and going. */
+#define SHARDING_FREE_TO_STAY 4
+
+/* A model of which more copies than its replicas are asked for. */
+struct sharding_model {
+	uint64_t bytes;	   /* of one copy */
+	uint32_t replicas; /* which it has in any case */
+	uint32_t copies;   /* that there are of every chunk */
+	uint32_t asked;	   /* for, beyond the replicas */
+	uint32_t extra;	   /* the answer: that there is room for, of these */
+};
+
+/*
+ * How many more copies each model is to have, if the donors have so much memory, of which
+ * the replicas of all models, also of those that are not listed, need a part: not what they
+ * take at the moment, so that the answer does not change by being acted on. Every model
+ * gets one before one gets two; copies that are there come before new ones.
+ */
+void sharding_extra(struct sharding_model *models, size_t count, uint32_t donors,
+		    uint64_t memory, uint64_t needed);
 
 struct sharding_read {
 	uint32_t chunk; /* index */
