@@ -101,7 +101,8 @@ static void every_key_of_the_memory_pool_is_read(void **state)
 				   "endpoints = http://a:2379,http://b:2379\n"
 				   "pool = red\n"
 				   "[models]\n"
-				   "socket = /run/models\n",
+				   "socket = /run/models\n"
+				   "hot-half-life = 5min\n",
 				   &config),
 			 0);
 	assert_string_equal(config.models.host, "gpu-1.rack");
@@ -116,6 +117,7 @@ static void every_key_of_the_memory_pool_is_read(void **state)
 	assert_string_equal(config.models.endpoints, "http://a:2379,http://b:2379");
 	assert_string_equal(config.models.pool, "red");
 	assert_string_equal(config.models.socket, "/run/models");
+	assert_int_equal(config.models.hot_half_life_us, 300000000);
 	assert_int_equal(read_text("[donor]\nmemory = 0\n", &config), 0);
 	assert_int_equal(config.models.donor_memory, 0);
 }
@@ -134,6 +136,8 @@ static void errors_of_the_memory_pool_name_the_fix(void **state)
 	expect_error("[donor]\nrdma-port = 65536\n", 2, "write 1 to 65535");
 	expect_error("[donor]\nrdma-port = -1\n", 2, "write 1 to 65535");
 	expect_error("[catalog]\nkind = zookeeper\n", 2, "write embedded, or etcd");
+	expect_error("[models]\nhot-half-life = 0s\n", 2, "is not a time: write a number and ms");
+	expect_error("[models]\nhot-half-life = forever\n", 2, "such as 60s");
 	expect_error("[catalog]\nkind = etcd\n", 2, "endpoints: kind = etcd needs them");
 	memset(text, 0, sizeof(text));
 	strcpy(text, "[models]\nsocket = /");
@@ -257,6 +261,7 @@ static void the_sample_is_right_and_holds_the_defaults(void **state)
 	assert_int_equal(config.models.donor_memory, 64U << 20);
 	assert_int_equal(config.models.rdma_port, 7471);
 	assert_string_equal(config.models.catalog, "/var/lib/distmind/catalog");
+	assert_int_equal(config.models.hot_half_life_us, 60000000);
 }
 
 int main(void)

@@ -26,6 +26,7 @@ void config_default(struct config *config)
 			.catalog = "/var/lib/distmind/catalog",
 			.pool = "default",
 			.socket = "/run/distmind/distmindd.sock",
+			.hot_half_life_us = 60000000,
 		},
 	};
 }
@@ -63,7 +64,8 @@ static int read_percent(struct ini_file *file, const struct ini_key *key, const 
 	return 0;
 }
 
-static int read_keep(struct ini_file *file, const struct ini_key *key, const char *value)
+/* A number and a unit. */
+static bool parse_time(const char *value, uint64_t *time_us)
 {
 	static const struct {
 		const char *name;
@@ -72,32 +74,46 @@ static int read_keep(struct ini_file *file, const struct ini_key *key, const cha
 		{ "ms", 1000 },		 { "s", 1000000 },	 { "min", 60000000 },
 		{ "h", 3600000000ULL },	 { "d", 86400000000ULL },
 	};
-	struct config *config = file->settings;
-	uint64_t number, us;
+	uint64_t number;
 	char *end;
 
-	if (!strcmp(value, "forever")) {
-		config->lost_gpu_keep_us = CONFIG_FOREVER;
-		return 0;
-	}
 	errno = 0;
 	number = strtoull(value, &end, 10);
 	if (errno || end == value || *value == '-')
-		goto err;
+		return false;
 	end += strspn(end, " ");
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		if (strcmp(end, units[i].name))
-			continue;
-		if (__builtin_mul_overflow(number, units[i].us, &us) || us > INT64_MAX)
-			break;
-		config->lost_gpu_keep_us = us;
-		return 0;
-	}
-err:
-	return ini_file_complain(file,
-				 "%s: \"%s\" is not a time: write a number and ms, s, min, h or "
-				 "d, such as 10min, or forever",
-				 key->name, value);
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (!strcmp(end, units[i].name))
+			return !__builtin_mul_overflow(number, units[i].us, time_us) &&
+			       *time_us <= INT64_MAX;
+	return false;
+}
+
+static int read_keep(struct ini_file *file, const struct ini_key *key, const char *value)
+{
+	struct config *config = file->settings;
+	uint64_t us = CONFIG_FOREVER;
+
+	if (strcmp(value, "forever") && !parse_time(value, &us))
+		return ini_file_complain(file,
+					 "%s: \"%s\" is not a time: write a number and ms, s, "
+					 "min, h or d, such as 10min, or forever",
+					 key->name, value);
+	config->lost_gpu_keep_us = us;
+	return 0;
+}
+
+static int read_half_life(struct ini_file *file, const struct ini_key *key, const char *value)
+{
+	uint64_t us;
+
+	if (!parse_time(value, &us) || !us)
+		return ini_file_complain(file,
+					 "%s: \"%s\" is not a time: write a number and ms, s, "
+					 "min, h or d, such as 60s",
+					 key->name, value);
+	((struct config *)file->settings)->models.hot_half_life_us = us;
+	return 0;
 }
 
 static int read_level(struct ini_file *file, const struct ini_key *key, const char *value)
@@ -215,6 +231,7 @@ static const struct ini_key keys[] = {
 	TEXT("catalog", "endpoints", read_text, endpoints, 0),
 	TEXT("catalog", "pool", read_text, pool, 1),
 	TEXT("models", "socket", read_path, socket, 0),
+	{ "models", "hot-half-life", read_half_life, 0, 0, 0 },
 };
 
 int config_read(const char *path, struct config *config, char *error)

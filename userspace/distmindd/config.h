@@ -26,6 +26,7 @@ struct config_models {
 	char endpoints[512];   /* of etcd */
 	char pool[64];
 	char socket[108];
+	uint64_t hot_half_life_us; /* of the count of a model's loads */
 };
 
 struct config {

@@ -3,6 +3,7 @@
 
 #include "log.h"
 #include "manifests.h"
+#include "replicas.h"
 
 #include "../sharding/sharding.h"
 
@@ -32,8 +33,11 @@ struct digests {
 struct pass {
 	struct donate *donate;
 	struct sharding_donor donors[MEMORY_DONORS_MAX];
-	size_t donor_count;
+	uint64_t reserves[MEMORY_DONORS_MAX]; /* of each, for replicas only */
+	uint32_t donor_count;
 	uint64_t self; /* id */
+	struct replicas replicas;
+	bool starved; /* there is no room for all replicas */
 	struct digests mine; /* chunks that are to be here */
 	struct digests busy; /* that are not, but have to stay for now */
 	struct digests known; /* of all models */
@@ -130,6 +134,7 @@ static void see_host(const struct catalog_host *host, void *arg)
 
 	if (!host->memory_total || pass->donor_count == MEMORY_DONORS_MAX)
 		return;
+	pass->reserves[pass->donor_count] = host->memory_total / SHARDING_FREE_TO_STAY;
 	/* All alike: what one host has measured the others do not know. */
 	pass->donors[pass->donor_count++] = (struct sharding_donor){
 		.id = id_of(host->name), .bandwidth = 1, .room = host->memory_free,
@@ -202,30 +207,33 @@ static bool settled(const struct sharding_chunk *now, const struct sharding_chun
 	return then->copies > 0;
 }
 
-static void see_model(const struct catalog_model *model, void *arg)
+static void see_model(struct pass *pass, const struct catalog_model *model, uint32_t extra)
 {
-	struct pass *pass = arg;
 	struct manifest *manifest = manifests_find(model);
 	struct sharding_chunk *now, *then;
-	struct sharding_change change;
-	uint32_t count;
+	struct sharding_change change = { 0 };
+	uint32_t count, copies = model->replicas + extra;
 	int err = -ENOMEM;
 
 	if (!manifest || pass->err)
 		return;
+	if (copies > SHARDING_COPIES_MAX)
+		copies = SHARDING_COPIES_MAX;
+	if (copies > pass->donor_count)
+		copies = pass->donor_count;
 	count = manifest->model.chunk_count;
 	now = chunks_now(pass, manifest);
 	then = calloc(count + 1, sizeof(*then));
 	if (now && then) {
 		memcpy(then, now, count * sizeof(*then));
-		err = sharding_place(pass->donors, pass->donor_count, then, count,
-				     model->replicas < SHARDING_COPIES_MAX ? model->replicas :
-									    SHARDING_COPIES_MAX,
+		err = sharding_place(pass->donors, pass->donor_count, then, count, copies,
 				     &change);
 	}
 	/* No room for all: what could be placed is placed. */
 	if (err == -ENOSPC)
 		err = 0;
+	if (change.short_copies && !extra)
+		pass->starved = true;
 	for (uint32_t i = 0; i < count && !err; i++) {
 		const struct model_chunk *chunk = &manifest->model.chunks[i];
 		const uint8_t *digest = chunk->digest.bytes;
@@ -243,6 +251,40 @@ static void see_model(const struct catalog_model *model, void *arg)
 	free(now);
 	free(then);
 	pass->err = err;
+}
+
+static void see_plain_model(const struct catalog_model *model, void *arg)
+{
+	struct pass *pass = arg;
+
+	if (!replicas_extra(&pass->replicas, model))
+		see_model(pass, model, 0);
+}
+
+static void see_hot_model(const struct catalog_model *model, void *arg)
+{
+	struct pass *pass = arg;
+	uint32_t extra = replicas_extra(&pass->replicas, model);
+
+	if (extra)
+		see_model(pass, model, pass->starved ? 0 : extra);
+}
+
+/*
+ * Replicas come first: they are fetched before any further copies, have a part of every
+ * donor to themselves, and if they lack room all the same there are no further copies.
+ */
+static void see_models(struct pass *pass)
+{
+	pass->err = replicas_read(&pass->replicas, pass->donate->catalog);
+	catalog_model_each(pass->donate->catalog, see_plain_model, pass);
+	for (size_t i = 0; i < pass->donor_count && !pass->starved; i++) {
+		struct sharding_donor *donor = &pass->donors[i];
+
+		donor->room -= donor->room < pass->reserves[i] ? donor->room : pass->reserves[i];
+	}
+	catalog_model_each(pass->donate->catalog, see_hot_model, pass);
+	replicas_free(&pass->replicas);
 }
 
 /*
@@ -463,7 +505,7 @@ static void work(struct donate *donate)
 		pass->pull->donate = donate;
 	catalog_host_each(donate->catalog, see_host, pass);
 	if (pass->donor_count)
-		catalog_model_each(donate->catalog, see_model, pass);
+		see_models(pass);
 	if (pass->pull)
 		start_pull(donate, pass->pull);
 	if (!pass->err && pass->donor_count) {
@@ -479,6 +521,14 @@ static void work(struct donate *donate)
 	free(pass);
 }
 
+static void tell_heat(struct donate *donate)
+{
+	const char *names[CATALOG_HOT_MAX];
+	size_t count = heat_hot(donate->heat, now_us(), names);
+
+	catalog_set_hot(donate->catalog, names, count);
+}
+
 static int on_time(sd_event_source *source, uint64_t us, void *arg)
 {
 	struct donate *donate = arg;
@@ -486,6 +536,7 @@ static int on_time(sd_event_source *source, uint64_t us, void *arg)
 
 	(void)source;
 	(void)us;
+	tell_heat(donate);
 	peers_update(donate->peers, donate->catalog);
 	manifests_sweep(donate->catalog);
 	if (catalog_member_state(donate->catalog) == CATALOG_JOINED)
@@ -496,12 +547,12 @@ static int on_time(sd_event_source *source, uint64_t us, void *arg)
 }
 
 int donate_open(struct donate *donate, sd_event *loop, struct catalog *catalog,
-		struct chunks *chunks, struct peers *peers)
+		struct chunks *chunks, struct peers *peers, struct heat *heat)
 {
 	int err;
 
 	*donate = (struct donate){
-		.loop = loop, .catalog = catalog, .chunks = chunks, .peers = peers,
+		.loop = loop, .catalog = catalog, .chunks = chunks, .peers = peers, .heat = heat,
 	};
 	err = sd_event_add_time(loop, &donate->timer, CLOCK_MONOTONIC, now_us(), ACCURACY_US,
 				on_time, donate);

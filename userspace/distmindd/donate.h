@@ -3,7 +3,8 @@
  * What this host holds for the pool. Nobody commands it: whenever the catalog changes, and
  * now and then, every donor works out for itself from the same facts which chunks are
  * whose, fetches those of its own that it lacks from whoever has them, and gives up what
- * nobody needs or others are to hold.
+ * nobody needs or others are to hold. Models that hosts read often have further copies
+ * while there is room (replicas.h).
  *
  * Giving up a chunk that is needed elsewhere takes three steps, so that two hosts that give
  * up the last two copies at the same time both notice: say that it is not held any more;
@@ -12,13 +13,15 @@
 #ifndef DISTMINDD_DONATE_H
 #define DISTMINDD_DONATE_H
 
+#include "heat.h"
 #include "peers.h"
 
 struct donate {
 	sd_event *loop;
-	struct catalog *catalog; /* none of these three is owned */
+	struct catalog *catalog; /* none of these four is owned */
 	struct chunks *chunks;
 	struct peers *peers;
+	struct heat *heat; /* what the catalog is told of it is told by the pass */
 	sd_event_source *timer;
 	struct donate_pull *pull; /* under way */
 	uint64_t not_before_us;	  /* no pull, after one that failed */
@@ -28,7 +31,7 @@ struct donate {
 };
 
 int donate_open(struct donate *donate, sd_event *loop, struct catalog *catalog,
-		struct chunks *chunks, struct peers *peers);
+		struct chunks *chunks, struct peers *peers, struct heat *heat);
 /* Transfers have been stopped and the catalog is closed. */
 void donate_close(struct donate *donate);
 

@@ -2,6 +2,7 @@
 #include "models.h"
 
 #include "log.h"
+#include "replicas.h"
 #include "verify.h"
 
 #include <errno.h>
@@ -82,8 +83,11 @@ struct models *models_open(sd_event *loop, struct distmind_pool *kernel,
 	if (chunks_open(&models->chunks, loop, config) || open_catalog(models, config))
 		goto err_close;
 	peers_open(&models->peers, &models->chunks);
-	if (weights_open(&models->weights, loop, kernel, &models->chunks, &models->peers) ||
-	    donate_open(&models->donate, loop, models->catalog, &models->chunks, &models->peers) ||
+	heat_init(&models->heat, config->hot_half_life_us);
+	if (weights_open(&models->weights, loop, kernel, &models->chunks, &models->peers,
+			 &models->heat) ||
+	    donate_open(&models->donate, loop, models->catalog, &models->chunks, &models->peers,
+			&models->heat) ||
 	    chunks_join(&models->chunks, models->catalog) ||
 	    service_open(&models->service, models, config->socket))
 		goto err_close;
@@ -128,6 +132,7 @@ struct sized {
 
 struct listing {
 	struct models *models;
+	struct replicas replicas;
 	json_t *models_array, *hosts;
 	struct sized *chunks; /* of all models; owned */
 	size_t count, room;
@@ -153,6 +158,16 @@ static const char *state_of(struct models *models, const struct catalog_model *m
 	if (there.away)
 		return "away";
 	return there.scarce ? "scarce" : "available";
+}
+
+/* That there are of every chunk. */
+static json_int_t copies_of(struct models *models, const struct catalog_model *model)
+{
+	struct catalog_availability there = { 0 };
+
+	if (!model->uploading)
+		catalog_model_availability(models->catalog, model->name, &there, NULL, NULL);
+	return (json_int_t)there.copies;
 }
 
 static int add_chunks(struct listing *listing, const struct model_manifest *model)
@@ -201,12 +216,15 @@ static void list_model(const struct catalog_model *model, void *arg)
 		json_array_append_new(resident, json_integer(gpus[i]));
 	json_array_append_new(
 		listing->models_array,
-		json_pack("{s:s, s:I, s:I, s:I, s:i, s:s, s:o, s:I}", "name", model->name, "bytes",
-			  (json_int_t)(manifest ? manifest->model.size : 0), "chunks",
-			  (json_int_t)(manifest ? manifest->model.chunk_count : 0), "layers",
-			  (json_int_t)(manifest ? manifest->model.layer_count : 0), "replicas",
-			  (int)model->replicas, "state", state_of(listing->models, model),
-			  "resident", resident, "shared_bytes", (json_int_t)shared));
+		json_pack("{s:s, s:I, s:I, s:I, s:i, s:i, s:I, s:s, s:o, s:I}", "name",
+			  model->name, "bytes", (json_int_t)(manifest ? manifest->model.size : 0),
+			  "chunks", (json_int_t)(manifest ? manifest->model.chunk_count : 0),
+			  "layers", (json_int_t)(manifest ? manifest->model.layer_count : 0),
+			  "replicas", (int)model->replicas, "extra_replicas",
+			  (int)replicas_extra(&listing->replicas, model), "copies",
+			  copies_of(listing->models, model), "state",
+			  state_of(listing->models, model), "resident", resident, "shared_bytes",
+			  (json_int_t)shared));
 }
 
 static void list_host(const struct catalog_host *host, void *arg)
@@ -259,10 +277,12 @@ int models_list(struct models *models)
 	};
 	uint64_t stored;
 
+	listing.err = replicas_read(&listing.replicas, models->catalog);
 	catalog_model_each(models->catalog, list_model, &listing);
 	catalog_host_each(models->catalog, list_host, &listing);
 	stored = unique_bytes(&listing);
 	free(listing.chunks);
+	replicas_free(&listing.replicas);
 	if (listing.err) {
 		json_decref(listing.models_array);
 		json_decref(listing.hosts);
@@ -303,15 +323,23 @@ static json_t *groups_of(const struct plan *plan)
 	return groups;
 }
 
-int models_show(struct models *models, struct manifest *manifest)
+int models_show(struct models *models, const struct catalog_model *model)
 {
+	const struct manifest *manifest = manifests_find(model);
+	struct replicas replicas;
 	json_t *holders, *parsed;
 	struct plan_rates rates;
 	struct plan plan;
+	uint32_t extra;
 	size_t len;
 	char *text;
 	int err;
 
+	err = replicas_read(&replicas, models->catalog);
+	if (err)
+		return err;
+	extra = replicas_extra(&replicas, model);
+	replicas_free(&replicas);
 	weights_rates(&models->weights, false, &rates);
 	err = plan_make(&plan, &manifest->model, &rates);
 	if (!err)
@@ -327,12 +355,13 @@ int models_show(struct models *models, struct manifest *manifest)
 		json_array_append_new(holders,
 				      holders_of(models, manifest->model.chunks[i].digest.bytes));
 	err = message_memfd_json(json_pack(
-		"{s:o, s:o, s:I, s:I, s:I, s:{s:f, s:f, s:f, s:f, s:f}, s:o}", "manifest", parsed,
-		"groups", groups_of(&plan), "predicted_ns", (json_int_t)plan.predicted_ns,
-		"greedy_ns", (json_int_t)plan.greedy_ns, "bound_ns", (json_int_t)plan.bound_ns,
-		"rates", "network", plan.rates.network, "copy", plan.rates.copy, "compute",
-		plan.rates.compute, "transfer_cost", plan.rates.transfer_cost, "launch_cost",
-		plan.rates.launch_cost, "holders", holders));
+		"{s:o, s:i, s:i, s:I, s:o, s:I, s:I, s:I, s:{s:f, s:f, s:f, s:f, s:f}, s:o}",
+		"manifest", parsed, "replicas", (int)model->replicas, "extra_replicas", (int)extra,
+		"copies", copies_of(models, model), "groups", groups_of(&plan), "predicted_ns",
+		(json_int_t)plan.predicted_ns, "greedy_ns", (json_int_t)plan.greedy_ns, "bound_ns",
+		(json_int_t)plan.bound_ns, "rates", "network", plan.rates.network, "copy",
+		plan.rates.copy, "compute", plan.rates.compute, "transfer_cost",
+		plan.rates.transfer_cost, "launch_cost", plan.rates.launch_cost, "holders", holders));
 	plan_clear(&plan);
 	return err;
 }

@@ -20,6 +20,7 @@ struct models {
 	struct catalog *catalog;
 	struct chunks chunks;
 	struct peers peers;
+	struct heat heat;
 	struct donate donate;
 	struct weights weights;
 	struct service service;
@@ -37,6 +38,7 @@ int models_leave(struct models *models, catalog_done done, void *arg);
 
 /* Answers that say what there is, in a memfd each; a negative errno. */
 int models_list(struct models *models);
-int models_show(struct models *models, struct manifest *manifest);
+/* Its manifest has been read. */
+int models_show(struct models *models, const struct catalog_model *model);
 
 #endif

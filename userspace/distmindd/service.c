@@ -126,10 +126,12 @@ static void do_list(struct client *client, struct message *message)
 
 static void do_show(struct client *client, struct message *message)
 {
-	struct manifest *manifest = manifest_of(client, message->body);
+	const char *name = json_string_value(json_object_get(message->body, "model"));
+	struct models *models = client->models;
 
-	if (manifest)
-		answer_memfd(client, models_show(client->models, manifest));
+	if (manifest_of(client, message->body))
+		answer_memfd(client,
+			     models_show(models, catalog_model_find(models->catalog, name)));
 }
 
 static void do_push(struct client *client, struct message *message)

@@ -66,12 +66,12 @@ static int note_stale(const struct distmind_vgpu_record *vgpu, void *arg)
 }
 
 int weights_open(struct weights *weights, sd_event *loop, struct distmind_pool *kernel,
-		 struct chunks *chunks, struct peers *peers)
+		 struct chunks *chunks, struct peers *peers, struct heat *heat)
 {
 	struct stale stale = { 0 };
 
 	*weights = (struct weights){
-		.loop = loop, .kernel = kernel, .chunks = chunks, .peers = peers,
+		.loop = loop, .kernel = kernel, .chunks = chunks, .peers = peers, .heat = heat,
 	};
 	distmind_pool_vgpus(kernel, note_stale, &stale);
 	for (size_t i = 0; i < stale.count; i++)
@@ -359,8 +359,11 @@ static void on_ended(struct resident *resident)
 	struct weights_use *use, *next;
 
 	log_end(resident);
-	if (resident->state == RESIDENT_READY)
+	if (resident->state == RESIDENT_READY) {
 		learn_rates(weights, resident);
+		heat_load(weights->heat, resident->manifest->model.name, resident->read_bytes,
+			  now_us());
+	}
 	for (use = LIST_FIRST(&resident->uses); use; use = next) {
 		next = LIST_NEXT(use, link);
 		if (use->waits)

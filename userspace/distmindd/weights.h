@@ -14,6 +14,7 @@
 #define DISTMINDD_WEIGHTS_H
 
 #include "client.h"
+#include "heat.h"
 #include "keep.h"
 #include "pool.h"
 #include "resident.h"
@@ -23,6 +24,7 @@ struct weights {
 	struct distmind_pool *kernel; /* none of these is owned */
 	struct chunks *chunks;
 	struct peers *peers;
+	struct heat *heat; /* told of every load */
 	struct weights_device *devices; /* owned */
 	struct resident *leaving; /* out of the cache, but not quiet; owned */
 	struct keep keep;
@@ -40,7 +42,7 @@ struct weights_request {
 };
 
 int weights_open(struct weights *weights, sd_event *loop, struct distmind_pool *kernel,
-		 struct chunks *chunks, struct peers *peers);
+		 struct chunks *chunks, struct peers *peers, struct heat *heat);
 /* Transfers have been stopped, and all clients are gone. */
 void weights_close(struct weights *weights);
 

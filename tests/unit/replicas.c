@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* How many copies models are to have, as it is worked out from the catalog and shown. */
+#include "service_bed.h"
+
+#include "../../userspace/catalog/state.h"
+#include "../../userspace/distmindd/replicas.h"
+
+static void on_written(const struct catalog_result *result, void *arg)
+{
+	assert_int_equal(result->err, 0);
+	*(bool *)arg = true;
+}
+
+/* Another host of the pool, which gives memory and calls these models hot. */
+static void put_host(const char *name, uint64_t memory, const char *hot)
+{
+	char key[128], text[512];
+	struct catalog_write write = { .key = key, .value = text };
+	struct catalog_txn txn = { .writes = &write, .write_count = 1 };
+	bool written = false;
+
+	snprintf(key, sizeof(key), "%s/view/host/%s", bed.config.pool, name);
+	snprintf(text, sizeof(text),
+		 "{\"address\":\"\",\"rdma_address\":\"\",\"rdma_port\":0,\"memory_total\":%llu,"
+		 "\"memory_free\":%llu,\"generation\":1,\"hot\":%s}",
+		 (unsigned long long)memory, (unsigned long long)memory, hot);
+	write.size = strlen(text);
+	assert_int_equal(catalog_store_txn(bed.models->catalog->store, &txn, on_written, &written),
+			 0);
+	wait_until(written);
+}
+
+static uint32_t extra_of(const char *name)
+{
+	const struct catalog_model *model = catalog_model_find(bed.models->catalog, name);
+	struct replicas replicas;
+	uint32_t extra;
+
+	assert_non_null(model);
+	assert_int_equal(replicas_read(&replicas, bed.models->catalog), 0);
+	extra = replicas_extra(&replicas, model);
+	replicas_free(&replicas);
+	return extra;
+}
+
+static void every_host_that_calls_a_model_hot_asks_for_one_more(void **state)
+{
+	struct sample a, b;
+
+	(void)state;
+	make_sample(&a, "a", 1, 300000, LAYERS);
+	make_sample(&b, "b", 2, 300000, LAYERS);
+	push(&a);
+	push(&b);
+	assert_int_equal(extra_of("a"), 0);
+	put_host("x", 16U << 20, "[\"a\",\"nobody-has-it\"]");
+	wait_until(extra_of("a") == 1);
+	assert_int_equal(extra_of("b"), 0);
+	put_host("y", 0, "[\"a\",\"a\",\"b\"]");
+	put_host("z", 16U << 20, "[]");
+	wait_until(extra_of("a") == 2 && extra_of("b") == 1);
+	put_host("x", 16U << 20, "[]");
+	put_host("y", 0, "[]");
+	wait_until(!extra_of("a") && !extra_of("b"));
+	free_sample(&a);
+	free_sample(&b);
+}
+
+/* Twice all of it would leave less than half of the memory free. */
+static void what_models_have_in_common_takes_room_once(void **state)
+{
+	struct sample base, tuned, other;
+
+	(void)state;
+	make_sample(&base, "base", 1, 600000, LAYERS);
+	make_sample(&tuned, "tuned", 1, 600000, LAYERS - 1);
+	make_sample(&other, "other", 2, 600000, LAYERS);
+	push(&base);
+	push(&tuned);
+	put_host("x", 1U << 20, "[\"base\"]");
+	wait_until(extra_of("base") == 1);
+	push(&other);
+	wait_until(!extra_of("base"));
+	free_sample(&base);
+	free_sample(&tuned);
+	free_sample(&other);
+}
+
+static void list_and_show_tell_what_is_wanted_and_what_there_is(void **state)
+{
+	static const char *const keys[] = { "replicas", "extra_replicas", "copies" };
+	struct sample sample;
+	struct message reply;
+	json_t *list, *show;
+	int fd;
+
+	(void)state;
+	make_sample(&sample, "net", 1, 300000, LAYERS);
+	push(&sample);
+	put_host("x", 16U << 20, "[\"net\"]");
+	wait_until(extra_of("net") == 1);
+	fd = connect_client();
+	reply = ask(fd, json_pack("{s:s}", "op", "list"), NULL, 0);
+	list = document(&reply);
+	reply = ask(fd, op("show", "net"), NULL, 0);
+	show = document(&reply);
+	for (size_t i = 0; i < COUNT(keys); i++) {
+		const json_t *row = json_array_get(json_object_get(list, "models"), 0);
+
+		assert_int_equal(json_integer_value(json_object_get(row, keys[i])), 1);
+		assert_int_equal(json_integer_value(json_object_get(show, keys[i])), 1);
+	}
+	json_decref(list);
+	json_decref(show);
+	hang_up(fd);
+	free_sample(&sample);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(every_host_that_calls_a_model_hot_asks_for_one_more),
+		TEST(what_models_have_in_common_takes_room_once),
+		TEST(list_and_show_tell_what_is_wanted_and_what_there_is),
+	};
+
+	return cmocka_run_group_tests_name("replicas", tests, NULL, NULL);
+}
