@@ -391,7 +391,8 @@ static void the_list_shows_models_and_hosts(void **state)
 {
 	(void)state;
 	kept.body = "{\"models\": [{\"name\": \"mlp\", \"bytes\": 1048576, \"chunks\": 20, "
-		       "\"layers\": 8, \"replicas\": 2, \"state\": \"available\", "
+		       "\"layers\": 8, \"replicas\": 2, \"extra_replicas\": 1, \"copies\": 3, "
+		       "\"state\": \"available\", "
 		       "\"resident\": [0, 2], \"shared_bytes\": 4096}], "
 		       "\"hosts\": [{\"name\": \"donor1\", \"address\": \"10.77.0.2\", "
 		       "\"memory_total\": 1073741824, \"memory_free\": 1048576, \"live\": true}], "
@@ -399,10 +400,12 @@ static void the_list_shows_models_and_hosts(void **state)
 		       "\"cache\": {\"size\": 8388608, \"bytes\": 1048576, \"chunks\": 20, "
 		       "\"hits\": 60, \"misses\": 20, \"evictions\": 3}}";
 	expect("model list", CTL_OK,
-	       "NAME SIZE CHUNKS LAYERS REPLICAS STATE     SHARED GPUS\n"
-	       "mlp    1M     20      8        2 available     4K 0,2\n", "");
+	       "NAME SIZE CHUNKS LAYERS REPLICAS EXTRA COPIES STATE     SHARED GPUS\n"
+	       "mlp    1M     20      8        2     1      3 available     4K 0,2\n", "");
 	expect("model", CTL_OK, "donor1 10.77.0.2 live", "");
 	expect("-j model list", CTL_OK, "\"shared_bytes\": 4096", "");
+	expect("-j model list", CTL_OK,
+	       "\"replicas\": 2, \"extra_replicas\": 1, \"copies\": 3", "");
 	expect("-j model list", CTL_OK, "\"stored_bytes\": 1044480", "");
 	expect("model list", CTL_OK,
 	       "CACHE USED CHUNKS HITS MISSES EVICTIONS\n"
@@ -428,7 +431,8 @@ static char *view(const char *groups, const char *holders)
 	push("", CTL_OK, "mlp:", "");
 	assert_int_equal(model_manifest_encode(&kept.manifest, &manifest, &len), 0);
 	text = malloc(len + VIEW_MANIFEST_MAX);
-	sprintf(text, "{\"manifest\": %s, \"groups\": %s, \"predicted_ns\": 1500000, "
+	sprintf(text, "{\"manifest\": %s, \"groups\": %s, \"replicas\": 1, "
+		"\"extra_replicas\": 2, \"copies\": 0, \"predicted_ns\": 1500000, "
 		"\"greedy_ns\": 2000000, \"bound_ns\": 1000000, \"rates\": {}, \"holders\": %s}",
 		manifest, groups, holders);
 	free(manifest);
@@ -447,6 +451,8 @@ static void a_model_is_shown_with_its_groups(void **state)
 
 	(void)state;
 	expect("model show mlp", CTL_OK, "predicted 1.5ms\n", "");
+	expect("-j model show mlp", CTL_OK,
+	       "\"replicas\": 1, \"extra_replicas\": 2, \"copies\": 0", "");
 	expect("model show mlp", CTL_OK,
 	       "GROUP LAYERS CHUNKS   SIZE FIRST LAYER LAST LAYER\n"
 	       "    0      1      1    16B a           a\n"

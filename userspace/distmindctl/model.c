@@ -82,6 +82,8 @@ static void print_model(struct print *print, const json_t *model)
 	print_number(print, "chunks", "CHUNKS", (int64_t)number(model, "chunks"));
 	print_number(print, "layers", "LAYERS", (int64_t)number(model, "layers"));
 	print_number(print, "replicas", "REPLICAS", (int64_t)number(model, "replicas"));
+	print_number(print, "extra_replicas", "EXTRA", (int64_t)number(model, "extra_replicas"));
+	print_number(print, "copies", "COPIES", (int64_t)number(model, "copies"));
 	print_state(print, "state", "STATE", text(model, "state"),
 		    state_colour(text(model, "state")));
 	print_size(print, "shared_bytes", "SHARED", number(model, "shared_bytes"));

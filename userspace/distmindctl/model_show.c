@@ -60,6 +60,9 @@ static void print_model(struct print *print, const struct model_view *view)
 	print_number(print, "layers", "LAYERS", manifest->layer_count);
 	print_number(print, "chunks", "CHUNKS", manifest->chunk_count);
 	print_number(print, "groups", "GROUPS", view->group_count);
+	print_number(print, "replicas", "REPLICAS", (int64_t)view->replicas);
+	print_number(print, "extra_replicas", "EXTRA", (int64_t)view->extra_replicas);
+	print_number(print, "copies", "COPIES", (int64_t)view->copies);
 	print_time_of(print, "predicted_ns", "PREDICTED", view->predicted_ns);
 	print_time_of(print, "greedy_ns", "GREEDY", view->greedy_ns);
 	print_time_of(print, "bound_ns", "BOUND", view->bound_ns);

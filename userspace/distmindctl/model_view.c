@@ -170,6 +170,9 @@ int model_view_create(struct model_view *view, struct distmind_service *service,
 		model_view_destroy(view);
 		return err;
 	}
+	view->replicas = optional(document, "replicas");
+	view->extra_replicas = optional(document, "extra_replicas");
+	view->copies = optional(document, "copies");
 	view->predicted_ns = optional(document, "predicted_ns");
 	view->greedy_ns = optional(document, "greedy_ns");
 	view->bound_ns = optional(document, "bound_ns");

@@ -16,6 +16,8 @@ struct model_view {
 	struct model_manifest manifest;
 	struct model_view_group *groups; /* owned; all chunks, in order */
 	uint32_t group_count;
+	uint64_t replicas, extra_replicas; /* wanted: always, and while it is hot */
+	uint64_t copies; /* that there are of every chunk */
 	uint64_t predicted_ns, greedy_ns, bound_ns; /* 0: not known */
 	const char **hosts; /* owned, the names are in document; in the order of their names */
 	uint32_t host_count;
