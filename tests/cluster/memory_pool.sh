@@ -48,6 +48,33 @@ same_bits() { # FORM
 		distmindctl model evict twice
 }
 
+# Read from donors three times in a row, which have room for another copy.
+is_hot() {
+	for _ in 1 2 3; do
+		distmindctl model load once && distmindctl model evict once || return
+	done
+	pool_keeps "models['once']['extra_replicas'] == 1 and models['once']['copies'] == 2"
+}
+
+hot_model_is_copied() {
+	until_true is_hot && pool_keeps "models['once']['replicas'] == 1 and
+		models['twice']['extra_replicas'] == 0 and models['twice']['copies'] == 2" &&
+		distmindctl model list
+}
+
+# Every chunk is on one donor again, and neither of them has all.
+is_held_once() {
+	distmindctl -j model show once --map >"$work/map" &&
+		holds "sum(row['chunks'] for row in map['map']) == map['models'][0]['chunks'] and
+			{row['host'] for row in map['map'] if row['chunks']} == {'host2', 'host3'}" map
+}
+
+cold_model_is_shed() {
+	until_true pool_keeps "models['once']['extra_replicas'] == 0" && until_true is_held_once &&
+		pool_keeps "models['once']['state'] == 'available' and models['once']['copies'] == 1" &&
+		distmindctl model load once && distmindctl model evict once
+}
+
 # The other one has everything too.
 survives_a_donor() {
 	ask 3 kill1 && until_true pool_keeps "sorted(hosts) == ['host1', 'host2']" &&
@@ -109,6 +136,7 @@ deletes() {
 
 plan 11
 configure 0
+echo "hot-half-life = 5s" >>"$work/conf"
 "$make_model" mlp "$work/mlp.st"
 "$make_model" flat --size 8388608 "$work/flat.st"
 # 7 MB, so that a chunk more or less does not count.
@@ -120,6 +148,8 @@ vm-barrier catalog 3
 check pool.has_all_hosts all_hosts_join
 check push.spreads_chunks_over_donors models_are_spread
 check load.has_the_bits_of_the_file same_bits direct
+check hot.gets_a_copy_of_its_own hot_model_is_copied
+check hot.loses_it_when_it_has_cooled cold_model_is_shed
 check donor.killed_leaves_its_replicas survives_a_donor
 check donor.killed_is_named_by_loads_without_replica says_what_is_missing
 check donor.comes_back_with_its_spool comes_back_with_its_spool
