@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "noun.h"
+#include "options.h"
 
 static int print_row(const struct distmind_buffer_record *buffer, void *arg)
 {

@@ -4,6 +4,7 @@
  * the program so that the two always match.
  */
 #include "noun.h"
+#include "options.h"
 
 #ifndef DISTMINDCTL_COMPLETION
 #define DISTMINDCTL_COMPLETION "userspace/distmindctl/distmindctl.bash"

@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "options.h"
+
 #define PROGRAM "distmindctl"
 
 #define NOT_PERMITTED ": not permitted; run it as root (it needs CAP_NET_ADMIN)"
@@ -189,90 +191,21 @@ const struct command *ctl_command(struct ctl *ctl, const struct command *command
 
 int ctl_noun(struct ctl *ctl, const struct command *verbs, int argc, char **argv)
 {
-	static const struct option options[] = { CTL_OPTIONS };
 	const struct command *verb = verbs;
 
 	ctl->command = NULL;
-	optind = 0;
-	if (ctl_option(ctl, argc, argv, CTL_LETTERS_FIRST, options) == CTL_STOP)
+	argc = ctl_options_first(ctl, argc, &argv, NULL);
+	if (argc < 0)
 		return ctl->status;
-	if (optind < argc) {
-		verb = ctl_command(ctl, verbs, argv[optind]);
+	if (argc) {
+		verb = ctl_command(ctl, verbs, argv[0]);
 		if (!verb)
 			return CTL_USAGE;
 	} else {
-		/* A list has no arguments; its name stands where the verb would. */
-		optind--;
+		/* A list has no arguments; the noun stands where the verb would. */
+		argc = 1;
+		argv--;
 	}
 	ctl->command = verb;
-	return verb->run(ctl, argc - optind, argv + optind);
-}
-
-static int show_usage(struct ctl *ctl)
-{
-	const struct command *command = ctl->command;
-
-	if (!command)
-		return ctl_help(ctl);
-	fprintf(ctl->out, "usage: " PROGRAM " %s%s%s%s%s\n%s\n", ctl->noun ? ctl->noun : "",
-		ctl->noun ? " " : "", command->name, *command->arguments ? " " : "",
-		command->arguments, command->summary);
-	return CTL_OK;
-}
-
-int ctl_option(struct ctl *ctl, int argc, char **argv, const char *letters,
-	       const struct option *options)
-{
-	char letter[3] = "-";
-	int option;
-
-	opterr = 0;
-	for (;;) {
-		option = getopt_long(argc, argv, letters, options, NULL);
-		switch (option) {
-		case 'j':
-			ctl->json = true;
-			break;
-		case CTL_OPTION_DRY_RUN:
-			ctl->dry_run = true;
-			break;
-		case 'h':
-			ctl->status = show_usage(ctl);
-			return CTL_STOP;
-		case ':':
-			ctl->status = ctl_usage(ctl, "%s needs a value", argv[optind - 1]);
-			return CTL_STOP;
-		case '?':
-			letter[1] = optopt > 0 && optopt < 0x100 ? optopt : 0;
-			ctl->status = ctl_usage(ctl, "%s does not know the option %s",
-						ctl->command ? ctl->command->name : PROGRAM,
-						letter[1] ? letter : argv[optind - 1]);
-			return CTL_STOP;
-		default:
-			return option;
-		}
-	}
-}
-
-char **ctl_arguments(struct ctl *ctl, int argc, char **argv, int wanted)
-{
-	return ctl_arguments_between(ctl, argc, argv, wanted, wanted);
-}
-
-char **ctl_arguments_between(struct ctl *ctl, int argc, char **argv, int least, int most)
-{
-	static const struct option options[] = { CTL_OPTIONS };
-
-	optind = 0;
-	if (ctl_option(ctl, argc, argv, CTL_LETTERS, options) == CTL_STOP)
-		return NULL;
-	if (argc - optind >= least && argc - optind <= most)
-		return argv + optind;
-	if (argc - optind < least)
-		ctl->status =
-			ctl_usage(ctl, "%s needs %s", ctl->command->name, ctl->command->arguments);
-	else
-		ctl->status = ctl_usage(ctl, "%s does not know what to do with '%s'",
-					ctl->command->name, argv[optind + most]);
-	return NULL;
+	return verb->run(ctl, argc, argv);
 }

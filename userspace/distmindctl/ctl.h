@@ -4,7 +4,6 @@
 #define DISTMINDCTL_CTL_H
 
 #include <distmind.h>
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -33,7 +32,7 @@ struct ctl {
 	struct distmind_pool *pool;	/* from ctl_pool(), until ctl_close() */
 	const struct command *command;	/* that parses its options now, if it is known yet */
 	const char *noun;		/* of that command, or NULL */
-	int status;			/* see ctl_option() */
+	int status;			/* see ctl_options() */
 };
 
 /* A noun, or a verb of one. run() gets the word itself as argv[0]. */
@@ -60,52 +59,6 @@ const struct command *ctl_command(struct ctl *ctl, const struct command *command
 
 /* Run the verb that argv[1] names; without one, the noun's first. */
 int ctl_noun(struct ctl *ctl, const struct command *verbs, int argc, char **argv);
-
-/*
- * getopt_long() with the options that every command knows. Returns an option,
- * -1 after the last one, or CTL_STOP: the command ends, with ctl->status.
- */
-#define CTL_STOP (-2)
-enum {
-	CTL_OPTION_DRY_RUN = 0x100,
-	CTL_OPTION_ALL,
-	CTL_OPTION_PREEMPT,
-	CTL_OPTION_CLASS,
-	CTL_OPTION_COUNT,
-	CTL_OPTION_DURATION,
-	CTL_OPTION_FREE,
-	CTL_OPTION_GID,
-	CTL_OPTION_GPU,
-	CTL_OPTION_INTERVAL,
-	CTL_OPTION_KIND,
-	CTL_OPTION_MEMORY,
-	CTL_OPTION_NAME,
-	CTL_OPTION_OBJECTIVE,
-	CTL_OPTION_ONCE,
-	CTL_OPTION_OUTPUT,
-	CTL_OPTION_SAME_BOX,
-	CTL_OPTION_SHARE,
-	CTL_OPTION_SVG,
-	CTL_OPTION_TIMEOUT,
-	CTL_OPTION_UID,
-};
-#define CTL_OPTIONS                                                \
-	{ "json", no_argument, NULL, 'j' },                        \
-	{ "dry-run", no_argument, NULL, CTL_OPTION_DRY_RUN },      \
-	{ "help", no_argument, NULL, 'h' },                        \
-	{ NULL, 0, NULL, 0 }
-#define CTL_LETTERS	  ":jh"
-#define CTL_LETTERS_FIRST "+:jh" /* options end at the first word that is none */
-int ctl_option(struct ctl *ctl, int argc, char **argv, const char *letters,
-	       const struct option *options);
-
-/*
- * For commands without options of their own: the arguments after them, of
- * which there must be as many as wanted. NULL: the command ends with ctl->status.
- */
-char **ctl_arguments(struct ctl *ctl, int argc, char **argv, int wanted);
-/* The same with arguments that may be missing; NULL follows the last one. */
-char **ctl_arguments_between(struct ctl *ctl, int argc, char **argv, int least, int most);
 
 /* One line on stderr. They return the exit code. */
 int ctl_fail(struct ctl *ctl, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "noun.h"
+#include "options.h"
 
 /* In the order in which one would repair them. */
 const struct check doctor_checks[] = {

@@ -5,6 +5,7 @@
 
 #include "latency.h"
 #include "noun.h"
+#include "options.h"
 #include "parse.h"
 
 /* What the kernel takes as a limit of time. */

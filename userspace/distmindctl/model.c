@@ -9,6 +9,7 @@
 #include "../common/size.h"
 #include "../model/manifest.h"
 #include "noun.h"
+#include "options.h"
 #include "parse.h"
 
 int model_fail(struct ctl *ctl, const struct distmind_service *service, int error,
@@ -206,27 +207,22 @@ static int choose_gpu(struct ctl *ctl, const char *word, struct distmind_gpu_rec
 	return CTL_OK;
 }
 
-/* NAME [--gpu GPU], of load and evict. */
-static int parse_on_gpu(struct ctl *ctl, int argc, char **argv, const char **name,
-			const char **gpu)
+/* NAME [--gpu GPU], of load and evict. False: the command ends with ctl->status. */
+static bool parse_on_gpu(struct ctl *ctl, int argc, char **argv, const char **name,
+			 const char **gpu)
 {
-	static const struct option options[] = {
-		{ "gpu", required_argument, NULL, CTL_OPTION_GPU },
-		CTL_OPTIONS,
+	const struct ctl_option options[] = {
+		{ "gpu", option_text, .to = gpu },
+		{ 0 },
 	};
-	int option;
 
-	optind = 0;
 	*gpu = NULL;
-	while ((option = ctl_option(ctl, argc, argv, CTL_LETTERS, options)) != -1) {
-		if (option == CTL_STOP)
-			return CTL_STOP;
-		*gpu = optarg;
-	}
-	if (argc - optind != 1)
-		return ctl_usage(ctl, "%s needs %s", ctl->command->name, ctl->command->arguments);
-	*name = argv[optind];
-	return model_name_check(ctl, *name);
+	argc = ctl_options(ctl, argc, &argv, options, CTL_ANY);
+	if (argc < 0)
+		return false;
+	*name = argv[0];
+	ctl->status = argc == 1 ? model_name_check(ctl, argv[0]) : ctl_usage_arguments(ctl);
+	return ctl->status == CTL_OK;
 }
 
 /* What a verb changes: the request, its words, and what it says when it is done. */
@@ -338,12 +334,13 @@ static int model_load(struct ctl *ctl, int argc, char **argv)
 	struct change change = { .verb = "load", .progress = "loading" };
 	struct distmind_gpu_record gpu;
 	const char *word;
-	int ret = parse_on_gpu(ctl, argc, argv, &change.name, &word);
+	int ret;
 
-	if (!ret)
-		ret = choose_gpu(ctl, word, &gpu);
+	if (!parse_on_gpu(ctl, argc, argv, &change.name, &word))
+		return ctl->status;
+	ret = choose_gpu(ctl, word, &gpu);
 	if (ret)
-		return ret == CTL_STOP ? ctl->status : ret;
+		return ret;
 	snprintf(change.doing, sizeof(change.doing), "load model %s to gpu %u (%s)", change.name,
 		 gpu.id, gpu.name);
 	change.body = json_pack("{s:s, s:s, s:I}", "op", "preload", "model", change.name, "gpu",
@@ -356,13 +353,14 @@ static int model_evict(struct ctl *ctl, int argc, char **argv)
 	struct change change = { .verb = "evict" };
 	struct distmind_gpu_record gpu;
 	const char *word;
-	int ret = parse_on_gpu(ctl, argc, argv, &change.name, &word);
+	int ret;
 
-	if (!ret && word)
-		ret = gpu_find(ctl, word, &gpu);
-	if (ret)
-		return ret == CTL_STOP ? ctl->status : ret;
+	if (!parse_on_gpu(ctl, argc, argv, &change.name, &word))
+		return ctl->status;
 	if (word) {
+		ret = gpu_find(ctl, word, &gpu);
+		if (ret)
+			return ret;
 		snprintf(change.doing, sizeof(change.doing), "evict model %s from gpu %u (%s)",
 			 change.name, gpu.id, gpu.name);
 		change.body = json_pack("{s:s, s:s, s:I}", "op", "evict", "model", change.name,

@@ -14,7 +14,7 @@
 #include "../common/size.h"
 #include "../model/image.h"
 #include "model.h"
-#include "parse.h"
+#include "options.h"
 
 /* Bytes in one message, at most; the daemon takes twice as many. */
 #define BATCH_MAX (32U << 20)
@@ -37,40 +37,6 @@ struct push {
 	uint64_t missing_bytes;
 	char doing[128];
 };
-
-static int parse(struct ctl *ctl, int argc, char **argv, struct options *options)
-{
-	enum { ORDER = 0x200, REPLICAS };
-	static const struct option known[] = {
-		{ "order", required_argument, NULL, ORDER },
-		{ "replicas", required_argument, NULL, REPLICAS },
-		CTL_OPTIONS,
-	};
-	int option;
-
-	*options = (struct options){ .replicas = 1 };
-	optind = 0;
-	while ((option = ctl_option(ctl, argc, argv, CTL_LETTERS, known)) != -1) {
-		switch (option) {
-		case CTL_STOP:
-			return CTL_STOP;
-		case ORDER:
-			options->order = optarg;
-			break;
-		case REPLICAS:
-			if (number_parse(optarg, 1, MODEL_REPLICAS_MAX, &options->replicas))
-				return ctl_usage(ctl, "--replicas %s: write a number from 1 to %d",
-						 optarg, MODEL_REPLICAS_MAX);
-			break;
-		}
-	}
-	if (argc - optind < 2)
-		return ctl_usage(ctl, "%s needs %s", ctl->command->name, ctl->command->arguments);
-	options->name = argv[optind];
-	options->files = (const char *const *)&argv[optind + 1];
-	options->file_count = (size_t)(argc - optind - 1);
-	return model_name_check(ctl, options->name);
-}
 
 /* Every digest, which is also the one pass over the files that reads all of them. */
 static int digest(struct push *push)
@@ -291,15 +257,29 @@ static int store(struct push *push)
 
 int model_push(struct ctl *ctl, int argc, char **argv)
 {
+	struct options options = { .replicas = 1 };
+	const struct ctl_option known[] = {
+		{ "order", option_text, .to = &options.order },
+		{ "replicas", option_number, .to = &options.replicas,
+		  .min = 1, .max = MODEL_REPLICAS_MAX },
+		{ 0 },
+	};
+	struct push push = { .ctl = ctl, .options = &options, .service.fd = -1 };
 	struct model_checkpoint checkpoint;
 	char error[MODEL_ERROR_LEN];
-	struct options options;
-	struct push push = { .ctl = ctl, .options = &options, .service.fd = -1 };
-	int ret = parse(ctl, argc, argv, &options);
+	int ret;
 
-	if (ret)
-		return ret == CTL_STOP ? ctl->status : ret;
-	ret = ctl_need_admin(ctl, "cannot push the model");
+	argc = ctl_options(ctl, argc, &argv, known, CTL_ANY);
+	if (argc < 0)
+		return ctl->status;
+	if (argc < 2)
+		return ctl_usage_arguments(ctl);
+	options.name = argv[0];
+	options.files = (const char *const *)&argv[1];
+	options.file_count = (size_t)argc - 1;
+	ret = model_name_check(ctl, options.name);
+	if (!ret)
+		ret = ctl_need_admin(ctl, "cannot push the model");
 	if (ret)
 		return ret;
 	snprintf(push.doing, sizeof(push.doing), "push model %s", options.name);

@@ -3,42 +3,12 @@
 #include <string.h>
 
 #include "model_view.h"
+#include "options.h"
 
 struct options {
-	const char *name;
 	const char *svg;
 	bool map;
 };
-
-static int parse(struct ctl *ctl, int argc, char **argv, struct options *options)
-{
-	enum { MAP = 0x200 };
-	static const struct option known[] = {
-		{ "map", no_argument, NULL, MAP },
-		{ "svg", required_argument, NULL, CTL_OPTION_SVG },
-		CTL_OPTIONS,
-	};
-	int option;
-
-	*options = (struct options){ 0 };
-	optind = 0;
-	while ((option = ctl_option(ctl, argc, argv, CTL_LETTERS, known)) != -1) {
-		switch (option) {
-		case CTL_STOP:
-			return CTL_STOP;
-		case MAP:
-			options->map = true;
-			break;
-		case CTL_OPTION_SVG:
-			options->svg = optarg;
-			break;
-		}
-	}
-	if (argc - optind != 1)
-		return ctl_usage(ctl, "%s needs %s", ctl->command->name, ctl->command->arguments);
-	options->name = argv[optind];
-	return model_name_check(ctl, options->name);
-}
 
 static void print_time_of(struct print *print, const char *key, const char *heading, uint64_t ns)
 {
@@ -129,19 +99,28 @@ static int print_view(struct ctl *ctl, const struct options *options,
 
 int model_show(struct ctl *ctl, int argc, char **argv)
 {
+	struct options options = { 0 };
+	const struct ctl_option known[] = {
+		{ "map", option_flag, .to = &options.map },
+		{ "svg", option_text, .to = &options.svg },
+		{ 0 },
+	};
 	struct distmind_service service = { .fd = -1 };
 	struct distmind_service_request request = { 0 };
 	struct distmind_service_reply reply;
 	struct model_view view;
-	struct options options;
 	json_t *document;
 	char doing[128];
-	int ret = parse(ctl, argc, argv, &options);
+	int ret;
 
+	argc = ctl_options(ctl, argc, &argv, known, CTL_ANY);
+	if (argc < 0)
+		return ctl->status;
+	ret = argc == 1 ? model_name_check(ctl, argv[0]) : ctl_usage_arguments(ctl);
 	if (ret)
-		return ret == CTL_STOP ? ctl->status : ret;
-	snprintf(doing, sizeof(doing), "show model %s", options.name);
-	request.body = json_pack("{s:s, s:s}", "op", "show", "model", options.name);
+		return ret;
+	snprintf(doing, sizeof(doing), "show model %s", argv[0]);
+	request.body = json_pack("{s:s, s:s}", "op", "show", "model", argv[0]);
 	ret = model_ask(ctl, &service, &request, &reply, doing);
 	if (!ret) {
 		ret = distmind_service_object(&service, &reply, 0, &document);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
-#include <getopt.h>
 #include <poll.h>
 #include <string.h>
 
 #include "noun.h"
+#include "options.h"
 
 static const char *const names[] = {
 	[DISTMIND_EVENT_GPU_ADD] = "gpu-add",
@@ -65,23 +65,17 @@ static void print_event(const struct distmind_event *event, void *arg)
 /* Ends only with an error: a signal, or the reader's end of a pipe, ends the process. */
 int monitor_command(struct ctl *ctl, int argc, char **argv)
 {
-	struct pollfd pollfd = { .events = POLLIN };
-	static const struct option known[] = {
-		{ "preempt", no_argument, NULL, CTL_OPTION_PREEMPT },
-		CTL_OPTIONS,
-	};
 	bool preempt = false;
+	const struct ctl_option known[] = {
+		{ "preempt", option_flag, .to = &preempt },
+		{ 0 },
+	};
+	struct pollfd pollfd = { .events = POLLIN };
 	struct print print;
-	int option, ret;
+	int ret;
 
-	optind = 0;
-	while ((option = ctl_option(ctl, argc, argv, CTL_LETTERS, known)) != -1) {
-		if (option == CTL_STOP)
-			return ctl->status;
-		preempt |= option == CTL_OPTION_PREEMPT;
-	}
-	if (optind < argc)
-		return ctl_usage(ctl, "monitor does not know what to do with '%s'", argv[optind]);
+	if (ctl_options(ctl, argc, &argv, known, 0) < 0)
+		return ctl->status;
 	if (!ctl_pool(ctl))
 		return CTL_FAILED;
 	ret = preempt ? distmind_pool_subscribe_preempt(ctl->pool) :

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "noun.h"
+#include "options.h"
 
 struct options {
 	const char *policy; /* NULL: show */
@@ -142,33 +143,9 @@ static int set(struct ctl *ctl, const char *policy, const struct choice *choice)
 	return CTL_OK;
 }
 
-static int parse(struct ctl *ctl, int argc, char **argv, struct options *options)
+/* Do the options go together? An exit code. */
+static int check(struct ctl *ctl, const struct options *options)
 {
-	static const struct option known[] = {
-		{ "all", no_argument, NULL, CTL_OPTION_ALL },
-		{ "gpu", required_argument, NULL, CTL_OPTION_GPU },
-		CTL_OPTIONS,
-	};
-	int option;
-
-	*options = (struct options){ 0 };
-	optind = 0;
-	while ((option = ctl_option(ctl, argc, argv, CTL_LETTERS, known)) != -1) {
-		switch (option) {
-		case CTL_STOP:
-			return CTL_STOP;
-		case CTL_OPTION_ALL:
-			options->all = true;
-			break;
-		case CTL_OPTION_GPU:
-			options->gpu = optarg;
-			break;
-		}
-	}
-	if (optind < argc)
-		options->policy = argv[optind++];
-	if (optind < argc)
-		return ctl_usage(ctl, "policy does not know what to do with '%s'", argv[optind]);
 	if (options->policy && !is_policy(options->policy))
 		return ctl_usage(ctl, "%s is not one of fifo, fair, slo, srpt", options->policy);
 	if (options->gpu && options->all)
@@ -180,13 +157,21 @@ static int parse(struct ctl *ctl, int argc, char **argv, struct options *options
 
 int policy_command(struct ctl *ctl, int argc, char **argv)
 {
+	struct options options = { 0 };
+	const struct ctl_option known[] = {
+		{ "all", option_flag, .to = &options.all },
+		{ "gpu", option_text, .to = &options.gpu },
+		{ 0 },
+	};
 	struct choice choice = { 0 };
-	struct options options;
 	int ret;
 
-	ret = parse(ctl, argc, argv, &options);
+	if (ctl_options(ctl, argc, &argv, known, 1) < 0)
+		return ctl->status;
+	options.policy = argv[0];
+	ret = check(ctl, &options);
 	if (ret)
-		return ret == CTL_STOP ? ctl->status : ret;
+		return ret;
 	if (!options.policy)
 		return show(ctl);
 	ret = choose(ctl, &options, &choice);

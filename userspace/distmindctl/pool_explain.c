@@ -23,7 +23,7 @@ struct question {
 	const char *vgpu; /* NULL: a request */
 	const char *kind; /* NULL: any */
 	struct terms terms;
-	uint32_t count;
+	uint32_t count; /* 0: one, without saying so */
 	bool same_box;
 };
 
@@ -42,54 +42,32 @@ struct explanation {
 	struct print print;
 };
 
-static int parse_options(struct ctl *ctl, int argc, char **argv, struct question *question)
+/* False: the command ends with ctl->status. */
+static bool parse(struct ctl *ctl, int argc, char **argv, struct question *question)
 {
-	static const struct option options[] = {
-		TERMS_OPTIONS,
-		{ "kind", required_argument, NULL, CTL_OPTION_KIND },
-		{ "count", required_argument, NULL, CTL_OPTION_COUNT },
-		{ "same-box", no_argument, NULL, CTL_OPTION_SAME_BOX },
-		CTL_OPTIONS,
+	const struct ctl_option known[] = {
+		TERMS_OPTIONS(&question->terms),
+		{ "kind", option_label, .to = &question->kind },
+		{ "count", option_number, .to = &question->count,
+		  .min = 1, .max = DISTMIND_ACQUIRE_MAX },
+		{ "same-box", option_flag, .to = &question->same_box },
+		{ 0 },
 	};
-	bool asked = false;
-	int option, ret;
 
-	optind = 0;
-	while ((option = ctl_option(ctl, argc, argv, CTL_LETTERS, options)) != -1) {
-		if (option == CTL_STOP)
-			return CTL_STOP;
-		asked = true;
-		switch (option) {
-		case CTL_OPTION_KIND:
-			if (label_check(optarg))
-				return ctl_usage(ctl,
-						 "--kind %s is not a name: up to %d of A-Z a-z "
-						 "0-9 . _ -",
-						 optarg, DISTMIND_NAME_LEN - 1);
-			question->kind = optarg;
-			break;
-		case CTL_OPTION_COUNT:
-			if (number_parse(optarg, 1, DISTMIND_ACQUIRE_MAX, &question->count))
-				return ctl_usage(ctl, "--count %s is not a number from 1 to %d",
-						 optarg, DISTMIND_ACQUIRE_MAX);
-			break;
-		case CTL_OPTION_SAME_BOX:
-			question->same_box = true;
-			break;
-		default:
-			ret = terms_option(ctl, &question->terms, option, optarg);
-			if (ret)
-				return ret;
-		}
-	}
-	if (argc - optind > 1)
-		return ctl_usage(ctl, "explain needs one vgpu, not %d", argc - optind);
-	if (optind == argc)
-		return terms_complete(ctl, &question->terms);
-	if (asked)
-		return ctl_usage(ctl, "a vgpu has its terms: explain it, or a request");
-	question->vgpu = argv[optind];
-	return CTL_OK;
+	argc = ctl_options(ctl, argc, &argv, known, CTL_ANY);
+	if (argc < 0)
+		return false;
+	question->vgpu = argv[0];
+	if (argc > 1)
+		ctl->status = ctl_usage(ctl, "explain needs one vgpu, not %d", argc);
+	else if (!argc)
+		ctl->status = terms_complete(ctl, &question->terms);
+	else if (question->terms.fields || question->kind || question->count ||
+		 question->same_box)
+		ctl->status = ctl_usage(ctl, "a vgpu has its terms: explain it, or a request");
+	else
+		ctl->status = CTL_OK;
+	return ctl->status == CTL_OK;
 }
 
 /*
@@ -397,7 +375,7 @@ static void ask_request(struct explanation *explanation, struct pool_view *view,
 	int kind;
 
 	explanation->request.need = (struct placement_need){
-		.count = question->count,
+		.count = question->count ? question->count : 1,
 		.share = terms->share,
 		.gpu_memory = terms->memory,
 		.objective_ns = terms->objective_ns,
@@ -444,13 +422,12 @@ static int ask_vgpu(struct explanation *explanation, struct pool_view *view, con
 int pool_explain_command(struct ctl *ctl, int argc, char **argv)
 {
 	struct explanation explanation = { .ctl = ctl, .here = PLACEMENT_NONE };
-	struct question question = { .count = 1 };
+	struct question question = { 0 };
 	struct pool_view view;
 	int ret;
 
-	ret = parse_options(ctl, argc, argv, &question);
-	if (ret)
-		return ret == CTL_STOP ? ctl->status : ret;
+	if (!parse(ctl, argc, argv, &question))
+		return ctl->status;
 	ret = pool_view_open(ctl, &view);
 	if (ret)
 		goto out;

@@ -10,6 +10,7 @@
 #include "../placement/plan.h"
 #include "../placement/score.h"
 #include "noun.h"
+#include "options.h"
 #include "parse.h"
 #include "pool_view.h"
 
@@ -19,23 +20,10 @@ struct move {
 	uint32_t to;
 };
 
-static int parse_options(struct ctl *ctl, int argc, char **argv, uint32_t *wanted)
+static int take_gpus(struct ctl *ctl, const struct ctl_option *option, const char *value)
 {
-	static const struct option options[] = {
-		{ "free", required_argument, NULL, CTL_OPTION_FREE },
-		CTL_OPTIONS,
-	};
-	int option;
-
-	optind = 0;
-	while ((option = ctl_option(ctl, argc, argv, CTL_LETTERS, options)) != -1) {
-		if (option == CTL_STOP)
-			return CTL_STOP;
-		if (number_parse(optarg, 1, UINT32_MAX, wanted))
-			return ctl_usage(ctl, "--free %s is not a number of gpus", optarg);
-	}
-	if (optind < argc)
-		return ctl_usage(ctl, "repack does not know what to do with '%s'", argv[optind]);
+	if (number_parse(value, 1, UINT32_MAX, option->to))
+		return ctl_usage(ctl, "--free %s is not a number of gpus", value);
 	return CTL_OK;
 }
 
@@ -177,12 +165,15 @@ int pool_repack_command(struct ctl *ctl, int argc, char **argv)
 {
 	struct placement_plan plan = PLACEMENT_PLAN_EMPTY;
 	uint32_t wanted = 0, count;
+	const struct ctl_option known[] = {
+		{ "free", take_gpus, .to = &wanted },
+		{ 0 },
+	};
 	struct pool_view view;
 	int ret;
 
-	ret = parse_options(ctl, argc, argv, &wanted);
-	if (ret)
-		return ret == CTL_STOP ? ctl->status : ret;
+	if (ctl_options(ctl, argc, &argv, known, 0) < 0)
+		return ctl->status;
 	ret = pool_view_open(ctl, &view);
 	if (ret)
 		goto out;

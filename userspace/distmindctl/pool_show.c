@@ -2,6 +2,7 @@
 /* "distmindctl pool show": gpus, boxes and all of it, as far as it is promised. */
 #include "../common/size.h"
 #include "noun.h"
+#include "options.h"
 #include "parse.h"
 #include "pool_view.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "noun.h"
+#include "options.h"
 #include "parse.h"
 
 void request_print(struct print *print, const struct distmind_request_record *request)

@@ -20,73 +20,35 @@
 #define EXIT_NOT_FOUND	    127
 #define EXIT_SIGNAL	    128
 
-static int parse_options(struct ctl *ctl, int argc, char **argv, struct distmind_request *request)
+/* False: the command ends with ctl->status. argv is moved to the words of the other one. */
+static bool parse(struct ctl *ctl, int argc, char ***argv, struct distmind_request *request)
 {
-	static const struct option options[] = {
-		TERMS_OPTIONS,
-		{ "kind", required_argument, NULL, CTL_OPTION_KIND },
-		{ "count", required_argument, NULL, CTL_OPTION_COUNT },
-		{ "same-box", no_argument, NULL, CTL_OPTION_SAME_BOX },
-		{ "timeout", required_argument, NULL, CTL_OPTION_TIMEOUT },
-		{ "name", required_argument, NULL, CTL_OPTION_NAME },
-		CTL_OPTIONS,
-	};
 	struct terms terms = { 0 };
-	uint64_t timeout;
-	int option;
-	int ret;
+	uint64_t timeout_ns = 0;
+	const struct ctl_option known[] = {
+		TERMS_OPTIONS(&terms),
+		{ "kind", option_label, .to = &request->kind },
+		{ "count", option_number, .to = &request->count,
+		  .min = 1, .max = DISTMIND_ACQUIRE_MAX },
+		{ "same-box", option_flag, .to = &request->same_box },
+		{ "timeout", option_duration, .to = &timeout_ns,
+		  .min = NSEC_PER_MSEC, .max = DISTMIND_TIMEOUT_MAX_MS * NSEC_PER_MSEC },
+		{ "name", option_label, .to = &request->name },
+		{ 0 },
+	};
 
-	optind = 0;
-	while ((option = ctl_option(ctl, argc, argv, CTL_LETTERS_FIRST, options)) != -1) {
-		switch (option) {
-		case CTL_STOP:
-			return CTL_STOP;
-		case CTL_OPTION_KIND:
-		case CTL_OPTION_NAME:
-			if (label_check(optarg))
-				return ctl_usage(ctl,
-						 "--%s %s is not a name: up to %d of A-Z a-z "
-						 "0-9 . _ -",
-						 option == CTL_OPTION_KIND ? "kind" : "name",
-						 optarg, DISTMIND_NAME_LEN - 1);
-			if (option == CTL_OPTION_KIND)
-				request->kind = optarg;
-			else
-				request->name = optarg;
-			break;
-		case CTL_OPTION_COUNT:
-			if (number_parse(optarg, 1, DISTMIND_ACQUIRE_MAX, &request->count))
-				return ctl_usage(ctl, "--count %s is not a number from 1 to %d",
-						 optarg, DISTMIND_ACQUIRE_MAX);
-			break;
-		case CTL_OPTION_SAME_BOX:
-			request->same_box = true;
-			break;
-		case CTL_OPTION_TIMEOUT:
-			if (duration_parse(optarg, &timeout) || timeout < NSEC_PER_MSEC ||
-			    timeout / NSEC_PER_MSEC > DISTMIND_TIMEOUT_MAX_MS)
-				return ctl_usage(ctl,
-						 "--timeout %s is not a duration from 1ms to "
-						 "1h, write it as 30s",
-						 optarg);
-			request->timeout_ms = timeout / NSEC_PER_MSEC;
-			break;
-		default:
-			ret = terms_option(ctl, &terms, option, optarg);
-			if (ret)
-				return ret;
-		}
-	}
-	ret = terms_complete(ctl, &terms);
-	if (ret)
-		return ret;
+	argc = ctl_options_first(ctl, argc, argv, known);
+	if (argc < 0)
+		return false;
+	ctl->status = terms_complete(ctl, &terms);
+	if (!ctl->status && !argc)
+		ctl->status = ctl_usage(ctl, "run needs a command, after its options and --");
 	request->memory = terms.memory;
 	request->share = terms.share;
 	request->sched_class = terms.sched_class;
 	request->objective_ns = terms.objective_ns;
-	if (optind == argc)
-		return ctl_usage(ctl, "run needs a command, after its options and --");
-	return CTL_OK;
+	request->timeout_ms = timeout_ns / NSEC_PER_MSEC;
+	return ctl->status == CTL_OK;
 }
 
 struct search {
@@ -266,13 +228,12 @@ int run_command(struct ctl *ctl, int argc, char **argv)
 	struct distmind_request request = { .count = 1 };
 	int ret;
 
-	ret = parse_options(ctl, argc, argv, &request);
-	if (ret)
-		return ret == CTL_STOP ? ctl->status : ret;
+	if (!parse(ctl, argc, &argv, &request))
+		return ctl->status;
 	if (ctl->dry_run)
-		return dry_run(ctl, &request, argv[optind]);
+		return dry_run(ctl, &request, argv[0]);
 	ret = acquire(ctl, &request, vgpus);
 	if (ret)
 		return ret;
-	return run(ctl, vgpus, request.count, argv + optind);
+	return run(ctl, vgpus, request.count, argv);
 }

@@ -17,43 +17,51 @@ static bool round_up(uint64_t *bytes)
 	return true;
 }
 
-int terms_option(struct ctl *ctl, struct terms *terms, int option, const char *value)
+int terms_memory(struct ctl *ctl, const struct ctl_option *option, const char *value)
 {
-	int sched_class;
+	struct terms *terms = option->to;
 
-	switch (option) {
-	case CTL_OPTION_MEMORY:
-		if (size_parse(value, &terms->memory) || !round_up(&terms->memory))
-			return ctl_usage(ctl, "--memory %s is not a size, write it as 512M or 1.5G",
-					 value);
-		terms->fields |= DISTMIND_SET_MEMORY;
-		return CTL_OK;
-	case CTL_OPTION_SHARE:
-		if (share_parse(value, &terms->share))
-			return ctl_usage(ctl,
-					 "--share %s is not a percentage from 0.1 to 100, write it "
-					 "as 50 or 12.5",
-					 value);
-		terms->fields |= DISTMIND_SET_SHARE;
-		return CTL_OK;
-	case CTL_OPTION_CLASS:
-		sched_class = distmind_class_parse(value);
-		if (sched_class < 0)
-			return ctl_usage(ctl,
-					 "--class %s is not one of best-effort, standard, latency",
-					 value);
-		terms->sched_class = sched_class;
-		terms->fields |= DISTMIND_SET_CLASS;
-		return CTL_OK;
-	case CTL_OPTION_OBJECTIVE:
-		if (duration_parse(value, &terms->objective_ns) || !terms->objective_ns)
-			return ctl_usage(ctl,
-					 "--objective %s is not a duration, write it as 10ms or 2s",
-					 value);
-		terms->fields |= DISTMIND_SET_OBJECTIVE;
-		return CTL_OK;
-	}
-	return ctl_usage(ctl, "unknown option");
+	if (size_parse(value, &terms->memory) || !round_up(&terms->memory))
+		return ctl_usage(ctl, "--memory %s is not a size, write it as 512M or 1.5G", value);
+	terms->fields |= DISTMIND_SET_MEMORY;
+	return CTL_OK;
+}
+
+int terms_share(struct ctl *ctl, const struct ctl_option *option, const char *value)
+{
+	struct terms *terms = option->to;
+
+	if (share_parse(value, &terms->share))
+		return ctl_usage(ctl,
+				 "--share %s is not a percentage from 0.1 to 100, write it as 50 "
+				 "or 12.5",
+				 value);
+	terms->fields |= DISTMIND_SET_SHARE;
+	return CTL_OK;
+}
+
+int terms_class(struct ctl *ctl, const struct ctl_option *option, const char *value)
+{
+	struct terms *terms = option->to;
+	int sched_class = distmind_class_parse(value);
+
+	if (sched_class < 0)
+		return ctl_usage(ctl, "--class %s is not one of best-effort, standard, latency",
+				 value);
+	terms->sched_class = sched_class;
+	terms->fields |= DISTMIND_SET_CLASS;
+	return CTL_OK;
+}
+
+int terms_objective(struct ctl *ctl, const struct ctl_option *option, const char *value)
+{
+	struct terms *terms = option->to;
+
+	if (duration_parse(value, &terms->objective_ns) || !terms->objective_ns)
+		return ctl_usage(ctl, "--objective %s is not a duration, write it as 10ms or 2s",
+				 value);
+	terms->fields |= DISTMIND_SET_OBJECTIVE;
+	return CTL_OK;
 }
 
 int terms_complete(struct ctl *ctl, struct terms *terms)

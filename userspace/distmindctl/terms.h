@@ -3,7 +3,7 @@
 #ifndef DISTMINDCTL_TERMS_H
 #define DISTMINDCTL_TERMS_H
 
-#include "ctl.h"
+#include "options.h"
 
 struct terms {
 	uint64_t memory;
@@ -13,14 +13,17 @@ struct terms {
 	uint32_t fields;	/* DISTMIND_SET_*: those that were given */
 };
 
-#define TERMS_OPTIONS                                                     \
-	{ "memory", required_argument, NULL, CTL_OPTION_MEMORY },         \
-	{ "share", required_argument, NULL, CTL_OPTION_SHARE },           \
-	{ "class", required_argument, NULL, CTL_OPTION_CLASS },           \
-	{ "objective", required_argument, NULL, CTL_OPTION_OBJECTIVE }
+/* For the table of a command that has them; terms is a struct terms *. */
+#define TERMS_OPTIONS(terms)                            \
+	{ "memory", terms_memory, .to = terms },        \
+	{ "share", terms_share, .to = terms },          \
+	{ "class", terms_class, .to = terms },          \
+	{ "objective", terms_objective, .to = terms }
 
-/* Take one of TERMS_OPTIONS. An exit code. */
-int terms_option(struct ctl *ctl, struct terms *terms, int option, const char *value);
+int terms_memory(struct ctl *ctl, const struct ctl_option *option, const char *value);
+int terms_share(struct ctl *ctl, const struct ctl_option *option, const char *value);
+int terms_class(struct ctl *ctl, const struct ctl_option *option, const char *value);
+int terms_objective(struct ctl *ctl, const struct ctl_option *option, const char *value);
 
 /* The terms of a new vgpu: what was not given is filled in. An exit code. */
 int terms_complete(struct ctl *ctl, struct terms *terms);

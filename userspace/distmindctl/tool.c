@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "noun.h"
+#include "options.h"
 #include "pool.h"
 
 static int help_command(struct ctl *ctl, int argc, char **argv);
@@ -118,32 +119,31 @@ static int help_command(struct ctl *ctl, int argc, char **argv)
 	return ctl_help(ctl);
 }
 
-static int version_command(struct ctl *ctl, int argc, char **argv)
+static int print_version(struct ctl *ctl)
 {
-	if (!ctl_arguments(ctl, argc, argv, 0))
-		return ctl->status;
 	fprintf(ctl->out, "distmindctl " DISTMIND_VERSION ", ABI %d\n", DISTMIND_ABI_VERSION);
 	return CTL_OK;
 }
 
+static int version_command(struct ctl *ctl, int argc, char **argv)
+{
+	return ctl_arguments(ctl, argc, argv, 0) ? print_version(ctl) : ctl->status;
+}
+
 int ctl_main(struct ctl *ctl, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "version", no_argument, NULL, 'V' },
-		CTL_OPTIONS,
+	bool version = false;
+	const struct ctl_option options[] = {
+		{ "version", option_flag, .to = &version, .letter = 'V' },
+		{ 0 },
 	};
 	const struct command *noun;
 
-	optind = 0;
-	switch (ctl_option(ctl, argc, argv, "+:jhV", options)) {
-	case 'V':
-		ctl->command = nouns;
-		return version_command(ctl, 1, argv);
-	case CTL_STOP:
+	argc = ctl_options_first(ctl, argc, &argv, options);
+	if (argc < 0)
 		return ctl->status;
-	}
-	argc -= optind;
-	argv += optind;
+	if (version)
+		return print_version(ctl);
 	if (!argc)
 		return pool_show(ctl);
 	noun = ctl_command(ctl, nouns, argv[0]);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "noun.h"
+#include "options.h"
 #include "parse.h"
 #include "screen.h"
 
@@ -322,48 +323,20 @@ static int watch(struct ctl *ctl, struct screen *screen, const struct options *o
 	return ret;
 }
 
-static int parse(struct ctl *ctl, int argc, char **argv, struct options *options)
-{
-	static const struct option known[] = {
-		{ "interval", required_argument, NULL, CTL_OPTION_INTERVAL },
-		{ "once", no_argument, NULL, CTL_OPTION_ONCE },
-		CTL_OPTIONS,
-	};
-	int option;
-
-	*options = (struct options){ .interval = NSEC_PER_SEC };
-	optind = 0;
-	while ((option = ctl_option(ctl, argc, argv, CTL_LETTERS, known)) != -1) {
-		switch (option) {
-		case CTL_STOP:
-			return CTL_STOP;
-		case CTL_OPTION_INTERVAL:
-			if (duration_parse(optarg, &options->interval) ||
-			    options->interval < INTERVAL_MIN || options->interval > INTERVAL_MAX)
-				return ctl_usage(ctl,
-						 "--interval %s is not a duration from 10ms to 1h, "
-						 "write it as 500ms or 2s",
-						 optarg);
-			break;
-		case CTL_OPTION_ONCE:
-			options->once = true;
-			break;
-		}
-	}
-	if (optind < argc)
-		return ctl_usage(ctl, "top does not know what to do with '%s'", argv[optind]);
-	return CTL_OK;
-}
-
 int top_command(struct ctl *ctl, int argc, char **argv)
 {
+	struct options options = { .interval = NSEC_PER_SEC };
+	const struct ctl_option known[] = {
+		{ "interval", option_duration, .to = &options.interval,
+		  .min = INTERVAL_MIN, .max = INTERVAL_MAX },
+		{ "once", option_flag, .to = &options.once },
+		{ 0 },
+	};
 	struct screen screen = { 0 };
-	struct options options;
 	int ret;
 
-	ret = parse(ctl, argc, argv, &options);
-	if (ret)
-		return ret == CTL_STOP ? ctl->status : ret;
+	if (ctl_options(ctl, argc, &argv, known, 0) < 0)
+		return ctl->status;
 	if (!ctl_pool(ctl))
 		return CTL_FAILED;
 	if (options.once) {

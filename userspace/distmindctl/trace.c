@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "noun.h"
+#include "options.h"
 #include "parse.h"
 #include "trace_record.h"
 #include "trace_write.h"
@@ -142,80 +143,54 @@ static int trace(struct ctl *ctl, const struct options *options, const struct fi
 	return ret;
 }
 
-static int parse(struct ctl *ctl, int argc, char **argv, struct options *options)
+static int trace_to_files(struct ctl *ctl, const struct options *options)
 {
-	static const struct option known[] = {
-		{ "duration", required_argument, NULL, CTL_OPTION_DURATION },
-		{ "gpu", required_argument, NULL, CTL_OPTION_GPU },
-		{ "output", required_argument, NULL, CTL_OPTION_OUTPUT },
-		{ "svg", required_argument, NULL, CTL_OPTION_SVG },
-		CTL_OPTIONS,
-	};
-	struct distmind_gpu_record gpu;
-	const char *gpu_word = NULL;
-	int option, ret;
+	struct files files = { 0 };
+	int ret, closed;
 
-	*options = (struct options){ .wish.gpu = DISTMIND_GPU_NONE };
-	optind = 0;
-	while ((option = ctl_option(ctl, argc, argv, CTL_LETTERS, known)) != -1) {
-		switch (option) {
-		case CTL_STOP:
-			return CTL_STOP;
-		case CTL_OPTION_DURATION:
-			if (duration_parse(optarg, &options->wish.duration_ns) ||
-			    options->wish.duration_ns < DURATION_MIN ||
-			    options->wish.duration_ns > DURATION_MAX)
-				return ctl_usage(ctl,
-						 "--duration %s is not a duration from 1ms to 1h, "
-						 "write it as 500ms or 2s",
-						 optarg);
-			break;
-		case CTL_OPTION_GPU:
-			gpu_word = optarg;
-			break;
-		case CTL_OPTION_OUTPUT:
-			options->output = optarg;
-			break;
-		case CTL_OPTION_SVG:
-			options->svg = optarg;
-			break;
-		}
-	}
-	if (optind < argc)
-		return ctl_usage(ctl, "trace does not know what to do with '%s'", argv[optind]);
-	if (!options->output && !options->svg)
-		return ctl_usage(ctl, "trace needs --output FILE or --svg FILE");
-	if (!gpu_word)
-		return ctl_pool(ctl) ? CTL_OK : CTL_FAILED;
-	ret = gpu_find(ctl, gpu_word, &gpu);
-	if (ret)
-		return ret;
-	options->wish.gpu = gpu.id;
-	return CTL_OK;
+	ret = open_file(ctl, options->output, &files.output);
+	if (!ret)
+		ret = open_file(ctl, options->svg, &files.svg);
+	if (!ret)
+		ret = trace(ctl, options, &files);
+	closed = close_file(ctl, options->output, files.output);
+	ret = ret ? ret : closed;
+	closed = close_file(ctl, options->svg, files.svg);
+	return ret ? ret : closed;
 }
 
 int trace_command(struct ctl *ctl, int argc, char **argv)
 {
-	struct files files = { 0 };
-	struct options options;
-	int ret, closed;
+	struct options options = { .wish.gpu = DISTMIND_GPU_NONE };
+	const char *gpu_word = NULL;
+	const struct ctl_option known[] = {
+		{ "duration", option_duration, .to = &options.wish.duration_ns,
+		  .min = DURATION_MIN, .max = DURATION_MAX },
+		{ "gpu", option_text, .to = &gpu_word },
+		{ "output", option_text, .to = &options.output },
+		{ "svg", option_text, .to = &options.svg },
+		{ 0 },
+	};
+	struct distmind_gpu_record gpu;
+	int ret;
 
-	ret = parse(ctl, argc, argv, &options);
-	if (ret)
-		return ret == CTL_STOP ? ctl->status : ret;
+	if (ctl_options(ctl, argc, &argv, known, 0) < 0)
+		return ctl->status;
+	if (!options.output && !options.svg)
+		return ctl_usage(ctl, "trace needs --output FILE or --svg FILE");
+	if (!ctl_pool(ctl))
+		return CTL_FAILED;
+	if (gpu_word) {
+		ret = gpu_find(ctl, gpu_word, &gpu);
+		if (ret)
+			return ret;
+		options.wish.gpu = gpu.id;
+	}
 	if (ctl->dry_run)
 		return ctl_would(ctl, "trace", "gpu", -1,
 				 "record what the lanes do, and write %s%s%s",
 				 options.output ? options.output : "",
 				 options.output && options.svg ? " and " : "",
 				 options.svg ? options.svg : "");
-	ret = open_file(ctl, options.output, &files.output);
-	if (!ret)
-		ret = open_file(ctl, options.svg, &files.svg);
-	if (!ret)
-		ret = trace(ctl, &options, &files);
-	closed = close_file(ctl, options.output, files.output);
-	ret = ret ? ret : closed;
-	closed = close_file(ctl, options.svg, files.svg);
-	return ret ? ret : closed;
+	return trace_to_files(ctl, &options);
 }

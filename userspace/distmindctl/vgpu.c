@@ -159,70 +159,45 @@ static int vgpu_show(struct ctl *ctl, int argc, char **argv)
 	return ctl_print_close(ctl, &print);
 }
 
-static int create_options(struct ctl *ctl, int argc, char **argv, struct terms *terms,
-			  struct distmind_vgpu_record *vgpu, const char **gpu)
+static int take_user(struct ctl *ctl, const struct ctl_option *option, const char *value)
 {
-	static const struct option options[] = {
-		TERMS_OPTIONS,
-		{ "gpu", required_argument, NULL, CTL_OPTION_GPU },
-		{ "name", required_argument, NULL, CTL_OPTION_NAME },
-		{ "uid", required_argument, NULL, CTL_OPTION_UID },
-		{ "gid", required_argument, NULL, CTL_OPTION_GID },
-		CTL_OPTIONS,
-	};
-	int option;
-	int ret;
+	if (user_parse(value, option->to))
+		return ctl_usage(ctl, "--uid %s is not a user", value);
+	return CTL_OK;
+}
 
-	optind = 0;
-	while ((option = ctl_option(ctl, argc, argv, CTL_LETTERS, options)) != -1) {
-		switch (option) {
-		case CTL_STOP:
-			return CTL_STOP;
-		case CTL_OPTION_GPU:
-			*gpu = optarg;
-			break;
-		case CTL_OPTION_NAME:
-			if (label_check(optarg))
-				return ctl_usage(ctl,
-						 "--name %s is not a name: up to %d of A-Z a-z "
-						 "0-9 . _ -",
-						 optarg, DISTMIND_NAME_LEN - 1);
-			strcpy(vgpu->name, optarg);
-			break;
-		case CTL_OPTION_UID:
-			if (user_parse(optarg, &vgpu->uid))
-				return ctl_usage(ctl, "--uid %s is not a user", optarg);
-			break;
-		case CTL_OPTION_GID:
-			if (group_parse(optarg, &vgpu->gid))
-				return ctl_usage(ctl, "--gid %s is not a group", optarg);
-			break;
-		default:
-			ret = terms_option(ctl, terms, option, optarg);
-			if (ret)
-				return ret;
-		}
-	}
-	if (optind < argc)
-		return ctl_usage(ctl, "create does not know what to do with '%s'", argv[optind]);
-	return terms_complete(ctl, terms);
+static int take_group(struct ctl *ctl, const struct ctl_option *option, const char *value)
+{
+	if (group_parse(value, option->to))
+		return ctl_usage(ctl, "--gid %s is not a group", value);
+	return CTL_OK;
 }
 
 static int vgpu_create(struct ctl *ctl, int argc, char **argv)
 {
 	struct distmind_vgpu_record vgpu = { .gpu = DISTMIND_GPU_NONE };
-	struct distmind_gpu_record gpu;
-	const char *gpu_word = NULL;
+	const char *gpu_word = NULL, *name = "";
 	struct terms terms = { 0 };
+	const struct ctl_option known[] = {
+		TERMS_OPTIONS(&terms),
+		{ "gpu", option_text, .to = &gpu_word },
+		{ "name", option_label, .to = &name },
+		{ "uid", take_user, .to = &vgpu.uid },
+		{ "gid", take_group, .to = &vgpu.gid },
+		{ 0 },
+	};
+	struct distmind_gpu_record gpu;
 	struct print print;
 	char text[128];
 	int ret;
 
 	vgpu.uid = getuid();
 	vgpu.gid = getgid();
-	ret = create_options(ctl, argc, argv, &terms, &vgpu, &gpu_word);
+	if (ctl_options(ctl, argc, &argv, known, 0) < 0)
+		return ctl->status;
+	ret = terms_complete(ctl, &terms);
 	if (ret)
-		return ret == CTL_STOP ? ctl->status : ret;
+		return ret;
 	if (!ctl_pool(ctl))
 		return CTL_FAILED;
 	if (gpu_word) {
@@ -236,6 +211,7 @@ static int vgpu_create(struct ctl *ctl, int argc, char **argv)
 	ret = ctl_need_admin(ctl, "cannot create the vgpu");
 	if (ret)
 		return ret;
+	strcpy(vgpu.name, name);
 	vgpu.memory = terms.memory;
 	vgpu.share = terms.share;
 	vgpu.sched_class = terms.sched_class;
@@ -262,39 +238,6 @@ static int vgpu_create(struct ctl *ctl, int argc, char **argv)
 	print_row(&vgpu, &print);
 	print_list_close(&print);
 	return ctl_print_close(ctl, &print);
-}
-
-static int set_options(struct ctl *ctl, int argc, char **argv, struct terms *terms,
-		       const char **gpu)
-{
-	static const struct option options[] = {
-		TERMS_OPTIONS,
-		{ "gpu", required_argument, NULL, CTL_OPTION_GPU },
-		CTL_OPTIONS,
-	};
-	int option;
-	int ret;
-
-	optind = 0;
-	while ((option = ctl_option(ctl, argc, argv, CTL_LETTERS, options)) != -1) {
-		switch (option) {
-		case CTL_STOP:
-			return CTL_STOP;
-		case CTL_OPTION_GPU:
-			*gpu = optarg;
-			terms->fields |= DISTMIND_SET_GPU;
-			break;
-		default:
-			ret = terms_option(ctl, terms, option, optarg);
-			if (ret)
-				return ret;
-		}
-	}
-	if (argc - optind != 1)
-		return ctl_usage(ctl, "set needs one vgpu, not %d", argc - optind);
-	if (!terms->fields)
-		return ctl_usage(ctl, "set needs something to change, such as --share 50");
-	return CTL_OK;
 }
 
 /* The record as it will be; an objective comes and goes with its class. */
@@ -325,17 +268,28 @@ static int apply(struct ctl *ctl, struct terms *terms, struct distmind_vgpu_reco
 
 static int vgpu_set(struct ctl *ctl, int argc, char **argv)
 {
-	struct distmind_vgpu_record vgpu;
-	struct distmind_gpu_record gpu;
 	const char *gpu_word = NULL;
 	struct terms terms = { 0 };
+	const struct ctl_option known[] = {
+		TERMS_OPTIONS(&terms),
+		{ "gpu", option_text, .to = &gpu_word },
+		{ 0 },
+	};
+	struct distmind_vgpu_record vgpu;
+	struct distmind_gpu_record gpu;
 	char what[64], text[128];
 	int ret;
 
-	ret = set_options(ctl, argc, argv, &terms, &gpu_word);
-	if (ret)
-		return ret == CTL_STOP ? ctl->status : ret;
-	ret = find(ctl, argv[optind], &vgpu);
+	argc = ctl_options(ctl, argc, &argv, known, CTL_ANY);
+	if (argc < 0)
+		return ctl->status;
+	if (argc != 1)
+		return ctl_usage(ctl, "set needs one vgpu, not %d", argc);
+	if (gpu_word)
+		terms.fields |= DISTMIND_SET_GPU;
+	if (!terms.fields)
+		return ctl_usage(ctl, "set needs something to change, such as --share 50");
+	ret = find(ctl, argv[0], &vgpu);
 	if (ret)
 		return ret;
 	ret = apply(ctl, &terms, &vgpu);
