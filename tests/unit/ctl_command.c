@@ -620,6 +620,29 @@ static void help_and_completion_know_every_command(void **state)
 	outcome_free(&usage);
 }
 
+/* Where words stand in the line that they are in. */
+static long column_of(const char *text, const char *words)
+{
+	const char *at = strstr(text, words), *line = at;
+
+	assert_non_null(at);
+	while (line > text && line[-1] != '\n')
+		line--;
+	return at - line;
+}
+
+static void help_has_room_for_the_noun_with_most_verbs(void **state)
+{
+	struct outcome help = ctl("help");
+	long column = column_of(help.out, "the pool, in tables");
+
+	(void)state;
+	assert_int_equal(column_of(help.out, "the models of the memory pool"), column);
+	assert_int_equal(column_of(help.out, "the version"), column);
+	assert_true(column > column_of(help.out, "|replicas ") + (long)strlen("|replicas "));
+	outcome_free(&help);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -648,6 +671,7 @@ int main(void)
 		cmocka_unit_test_setup(errors_say_what_why_and_what_to_do, fake_setup),
 		cmocka_unit_test_setup(events_are_a_line_each, fake_setup),
 		cmocka_unit_test_setup(help_and_completion_know_every_command, fake_setup),
+		cmocka_unit_test_setup(help_has_room_for_the_noun_with_most_verbs, fake_setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,19 +50,33 @@ static const struct command *verbs_of(const struct command *noun)
 	return NULL;
 }
 
+/* A noun with its verbs. Returns how many characters these are. */
+static int words_of(const struct command *noun, char *text, size_t len)
+{
+	size_t used = snprintf(text, len, "%s", noun->name);
+	const struct command *verb;
+
+	for (verb = verbs_of(noun); verb && verb->name && used < len; verb++)
+		used += snprintf(text + used, len - used, "%c%s",
+				 verb == verbs_of(noun) ? ' ' : '|', verb->name);
+	return (int)strlen(text);
+}
+
 /* A line per command: enough to remember the rest. */
 static void overview(struct ctl *ctl)
 {
-	const struct command *noun, *verb;
-	char text[64];
+	const struct command *noun;
+	int width = 0, used;
+	char text[128];
 
-	fprintf(ctl->out, "  %-46s %s\n", "(no command)", "the pool, in tables");
 	for (noun = nouns; noun->name; noun++) {
-		snprintf(text, sizeof(text), "%s", noun->name);
-		for (verb = verbs_of(noun); verb && verb->name; verb++)
-			snprintf(text + strlen(text), sizeof(text) - strlen(text), "%c%s",
-				 verb == verbs_of(noun) ? ' ' : '|', verb->name);
-		fprintf(ctl->out, "  %-46s %s\n", text, noun->summary);
+		used = words_of(noun, text, sizeof(text));
+		width = used > width ? used : width;
+	}
+	fprintf(ctl->out, "  %-*s  the pool, in tables\n", width, "(no command)");
+	for (noun = nouns; noun->name; noun++) {
+		words_of(noun, text, sizeof(text));
+		fprintf(ctl->out, "  %-*s  %s\n", width, text, noun->summary);
 	}
 }
 
