@@ -67,7 +67,7 @@ static int fill_gpus(struct pool_view *view, const struct config *config)
 
 static int fill_vgpus(struct pool_view *view)
 {
-	int added, kind;
+	int added;
 
 	for (uint32_t i = 0; i < view->vgpu_count; i++) {
 		uint32_t gpu = 0;
@@ -75,16 +75,14 @@ static int fill_vgpus(struct pool_view *view)
 		view->grants[i] = PLACEMENT_NONE;
 		while (gpu < view->gpu_count && view->gpus[gpu].id != view->vgpus[i].gpu)
 			gpu++;
-		kind = gpu < view->gpu_count ?
-			       placement_pool_find_kind(view->pool, view->gpus[gpu].kind) :
-			       -ENOENT;
-		if (kind < 0)
+		if (gpu == view->gpu_count)
 			continue;
-		added = placement_records_add_vgpu(view->pool, &view->vgpus[i], gpu);
+		added = placement_records_add_vgpu(view->pool, &view->vgpus[i], &view->gpus[gpu],
+						   gpu);
+		if (added == -ENOENT)
+			continue;
 		if (added < 0)
 			return added;
-		/* A tenant is not moved to another kind. */
-		view->pool->grants.rows[added].request.need.kinds = 1ULL << kind;
 		view->grants[i] = (uint32_t)added;
 	}
 	return 0;

@@ -48,28 +48,26 @@ static int fill_vgpus(struct placement_pool *view, const struct pool *pool, uint
 	struct pool_vgpu *vgpu;
 	struct pool_gpu *gpu;
 	uint32_t number;
-	int added, kind;
+	int added;
 
 	table_each(&pool->vgpus, vgpu) {
 		gpu = table_find(&pool->gpus, vgpu->record.gpu);
 		if (!gpu)
 			continue;
 		number = (uint32_t)(gpu - (struct pool_gpu *)pool->gpus.rows);
-		kind = placement_pool_find_kind(view, gpu->record.kind);
 		/*
 		 * On gpus that nobody is placed on there is nothing to be counted, but for what
 		 * is to be moved: not what is stuck, nor what was too large for its gpu, of which
 		 * only a part would be.
 		 */
-		if (kind < 0 || (!pool_vgpu_bound(pool, vgpu) &&
-				 (vgpu->stuck ||
-				  vgpu->record.memory > view->gpus.rows[number].memory)))
+		if (!pool_vgpu_bound(pool, vgpu) &&
+		    (vgpu->stuck || vgpu->record.memory > view->gpus.rows[number].memory))
 			continue;
-		added = placement_records_add_vgpu(view, &vgpu->record, number);
+		added = placement_records_add_vgpu(view, &vgpu->record, &gpu->record, number);
+		if (added == -ENOENT)
+			continue;
 		if (added < 0)
 			return added;
-		/* A tenant is not moved to another kind. */
-		view->grants.rows[added].request.need.kinds = 1ULL << kind;
 		ids[added] = vgpu->record.id;
 	}
 	return 0;

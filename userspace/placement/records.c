@@ -75,12 +75,19 @@ struct placement_need placement_records_need(const struct distmind_vgpu_record *
 }
 
 int placement_records_add_vgpu(struct placement_pool *pool,
-			       const struct distmind_vgpu_record *record, uint32_t gpu)
+			       const struct distmind_vgpu_record *record,
+			       const struct distmind_gpu_record *gpu, uint32_t number)
 {
 	struct placement_request request = { .need = placement_records_need(record) };
+	const struct placement_gpu *row = &pool->gpus.rows[number];
+	int kind = placement_pool_find_kind(pool, gpu->kind);
 
+	if (kind < 0)
+		return kind;
+	/* A tenant is not moved to another kind. */
+	request.need.kinds = 1ULL << kind;
 	/* What is promised beyond all memory is no more than all of it. */
-	if (request.need.gpu_memory > pool->gpus.rows[gpu].memory)
-		request.need.gpu_memory = pool->gpus.rows[gpu].memory;
-	return placement_pool_grant(pool, &request, pool->gpus.rows[gpu].box, &gpu);
+	if (request.need.gpu_memory > row->memory)
+		request.need.gpu_memory = row->memory;
+	return placement_pool_grant(pool, &request, row->box, &number);
 }

@@ -22,9 +22,13 @@ struct placement_overcommit {
 int placement_records_add_gpu(struct placement_pool *pool, const struct distmind_gpu_record *record,
 			      const struct placement_overcommit *overcommit);
 
-/* A vgpu that is bound to the gpu of that number. Returns the grant's number or -ENOMEM. */
+/*
+ * A vgpu that is bound to the gpu of that number and record; it stays with the gpu's kind.
+ * Returns the grant's number, -ENOMEM, or -ENOENT: the pool had no room for the kind.
+ */
 int placement_records_add_vgpu(struct placement_pool *pool,
-			       const struct distmind_vgpu_record *record, uint32_t gpu);
+			       const struct distmind_vgpu_record *record,
+			       const struct distmind_gpu_record *gpu, uint32_t number);
 
 /* What such a vgpu needs. */
 struct placement_need placement_records_need(const struct distmind_vgpu_record *record);
