@@ -326,7 +326,7 @@ static void explain_of_a_vgpu_compares_where_it_is(void **state)
 	expect_words("pool explain /dev/distmind/vgpu10", CTL_OK, "gpu 0", "");
 	expect_words("pool explain 77", CTL_FAILED, "", "there is no vgpu 77");
 	strcpy(fake.vgpus[2].name, "train");
-	expect_words("pool explain train", CTL_FAILED, "", "several vgpus are named train");
+	expect_words("pool explain train", CTL_FAILED, "", "2 vgpus are named train");
 }
 
 static void a_vgpu_stays_with_its_kind(void **state)

@@ -38,6 +38,9 @@ enum print_colour gpu_colour(uint32_t state);
 /* The gpu that word names, by number or name. Returns the exit code. */
 int gpu_find(struct ctl *ctl, const char *word, struct distmind_gpu_record *gpu);
 
+/* The same for a vgpu: "3", "vgpu3", "/dev/distmind/vgpu3", or a name that only one has. */
+int vgpu_find(struct ctl *ctl, const char *word, struct distmind_vgpu_record *vgpu);
+
 /*
  * Would the kernel bind a vgpu to the gpu? An exit code, and the reason on
  * stderr after what, such as "cannot create the vgpu".

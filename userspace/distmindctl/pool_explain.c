@@ -13,6 +13,7 @@
 
 #include "../common/size.h"
 #include "../placement/reason.h"
+#include "../placement/records.h"
 #include "../placement/scan.h"
 #include "noun.h"
 #include "parse.h"
@@ -396,19 +397,15 @@ static void ask_request(struct explanation *explanation, struct pool_view *view,
 /* As if it were not there yet; where it is, it costs no move. */
 static int ask_vgpu(struct explanation *explanation, struct pool_view *view, const char *word)
 {
-	const struct distmind_vgpu_record *vgpu = pool_view_find(explanation->ctl, view, word);
+	struct distmind_vgpu_record vgpu;
 	uint32_t grant;
+	int ret = vgpu_find(explanation->ctl, word, &vgpu);
 
-	if (!vgpu)
-		return CTL_FAILED;
-	grant = pool_view_grant(view, vgpu);
+	if (ret)
+		return ret;
+	grant = pool_view_grant(view, vgpu.id);
 	if (grant == PLACEMENT_NONE) {
-		explanation->request.need = (struct placement_need){
-			.count = 1,
-			.share = vgpu->share,
-			.gpu_memory = vgpu->memory,
-			.objective_ns = vgpu->objective_ns,
-		};
+		explanation->request.need = placement_records_need(&vgpu);
 		return CTL_OK;
 	}
 	explanation->here = view->pool->holds.rows[view->pool->grants.rows[grant].first_hold].gpu;

@@ -52,7 +52,6 @@ static uint32_t number_of(const struct pool_view *view, uint32_t id)
 /* Is the vgpu still where it was, and is there still room for it where it goes? */
 static int still_good(struct ctl *ctl, const struct move *move)
 {
-	const struct distmind_vgpu_record *vgpu = NULL;
 	const struct placement_gpu *to;
 	struct placement_hole hole;
 	struct pool_view now;
@@ -61,12 +60,10 @@ static int still_good(struct ctl *ctl, const struct move *move)
 
 	if (ret)
 		goto out;
-	for (uint32_t i = 0; i < now.vgpu_count; i++)
-		if (now.vgpus[i].id == move->vgpu.id)
-			vgpu = &now.vgpus[i];
 	number = number_of(&now, move->to);
-	grant = vgpu ? pool_view_grant(&now, vgpu) : PLACEMENT_NONE;
-	if (grant == PLACEMENT_NONE || vgpu->gpu != move->vgpu.gpu || number == now.gpu_count) {
+	grant = pool_view_grant(&now, move->vgpu.id);
+	if (grant == PLACEMENT_NONE || number == now.gpu_count ||
+	    pool_view_holder(&now, grant)->gpu != move->vgpu.gpu) {
 		ret = ctl_fail(ctl, "the pool has changed: vgpu %u or gpu %u is no longer what it "
 				    "was; run it again",
 			       move->vgpu.id, move->to);

@@ -7,10 +7,6 @@
 
 #include "../distmindd/config.h"
 #include "../placement/records.h"
-#include "noun.h"
-#include "parse.h"
-
-#define NODE_PREFIX "/dev/distmind/"
 
 /* Room for one row more; NULL: no memory. */
 static void *add_row(void **rows, uint32_t *count, uint32_t *room, size_t size)
@@ -159,37 +155,10 @@ const struct distmind_vgpu_record *pool_view_holder(const struct pool_view *view
 	return NULL;
 }
 
-uint32_t pool_view_grant(const struct pool_view *view, const struct distmind_vgpu_record *vgpu)
+uint32_t pool_view_grant(const struct pool_view *view, uint32_t id)
 {
-	return view->grants[vgpu - view->vgpus];
-}
-
-const struct distmind_vgpu_record *pool_view_find(struct ctl *ctl, const struct pool_view *view,
-						  const char *word)
-{
-	const struct distmind_vgpu_record *found = NULL;
-	const char *number = word;
-	bool numbered;
-	uint32_t id;
-
-	if (!strncmp(number, NODE_PREFIX, strlen(NODE_PREFIX)))
-		number += strlen(NODE_PREFIX);
-	if (!strncmp(number, "vgpu", strlen("vgpu")))
-		number += strlen("vgpu");
-	numbered = !number_parse(number, 0, UINT32_MAX - 1, &id);
-	for (uint32_t i = 0; i < view->vgpu_count; i++) {
-		if (numbered ? view->vgpus[i].id != id : strcmp(view->vgpus[i].name, word) != 0)
-			continue;
-		if (found) {
-			ctl_fail(ctl,
-				 "several vgpus are named %s; say which by its number: "
-				 "distmindctl vgpu list",
-				 word);
-			return NULL;
-		}
-		found = &view->vgpus[i];
-	}
-	if (!found)
-		ctl_fail(ctl, "there is no vgpu %s; see: distmindctl vgpu list", word);
-	return found;
+	for (uint32_t i = 0; i < view->vgpu_count; i++)
+		if (view->vgpus[i].id == id)
+			return view->grants[i];
+	return PLACEMENT_NONE;
 }

@@ -27,13 +27,10 @@ struct pool_view {
 int pool_view_open(struct ctl *ctl, struct pool_view *view);
 void pool_view_close(struct pool_view *view);
 
-/* The vgpu of a grant; the vgpu that word names, by number, node or name: NULL and a message. */
+/* The vgpu of a grant. */
 const struct distmind_vgpu_record *pool_view_holder(const struct pool_view *view, uint32_t grant);
-const struct distmind_vgpu_record *pool_view_find(struct ctl *ctl, const struct pool_view *view,
-						  const char *word);
-
-/* Its grant, or PLACEMENT_NONE. */
-uint32_t pool_view_grant(const struct pool_view *view, const struct distmind_vgpu_record *vgpu);
+/* The grant of the vgpu with that id, or PLACEMENT_NONE. */
+uint32_t pool_view_grant(const struct pool_view *view, uint32_t id);
 
 /* The verbs. */
 int pool_show_command(struct ctl *ctl, int argc, char **argv);

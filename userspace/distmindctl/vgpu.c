@@ -106,8 +106,7 @@ static int match_name(const struct distmind_vgpu_record *vgpu, void *arg)
 	return 0;
 }
 
-/* "3", "vgpu3", "/dev/distmind/vgpu3", or a name that only one vgpu has. */
-static int find(struct ctl *ctl, const char *word, struct distmind_vgpu_record *vgpu)
+int vgpu_find(struct ctl *ctl, const char *word, struct distmind_vgpu_record *vgpu)
 {
 	struct by_name search = { .name = word, .vgpu = vgpu };
 	const char *number = word;
@@ -149,7 +148,7 @@ static int vgpu_show(struct ctl *ctl, int argc, char **argv)
 	argv = ctl_arguments(ctl, argc, argv, 1);
 	if (!argv)
 		return ctl->status;
-	ret = find(ctl, argv[0], &vgpu);
+	ret = vgpu_find(ctl, argv[0], &vgpu);
 	if (ret)
 		return ret;
 	ctl_print_open(ctl, &print);
@@ -289,7 +288,7 @@ static int vgpu_set(struct ctl *ctl, int argc, char **argv)
 		terms.fields |= DISTMIND_SET_GPU;
 	if (!terms.fields)
 		return ctl_usage(ctl, "set needs something to change, such as --share 50");
-	ret = find(ctl, argv[0], &vgpu);
+	ret = vgpu_find(ctl, argv[0], &vgpu);
 	if (ret)
 		return ret;
 	ret = apply(ctl, &terms, &vgpu);
@@ -335,7 +334,7 @@ static int vgpu_delete(struct ctl *ctl, int argc, char **argv)
 	argv = ctl_arguments(ctl, argc, argv, 1);
 	if (!argv)
 		return ctl->status;
-	ret = find(ctl, argv[0], &vgpu);
+	ret = vgpu_find(ctl, argv[0], &vgpu);
 	if (ret)
 		return ret;
 	ret = ctl_need_admin(ctl, "cannot delete vgpu %u", vgpu.id);
