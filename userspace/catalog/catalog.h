@@ -144,7 +144,7 @@ struct catalog_model {
 	char error[128]; /* why it cannot be; "" */
 	char host[CATALOG_HOST_LEN]; /* who uploads, or did */
 	uint64_t generation;
-	/* Private: */
+	/* Private, but for the digest of the manifest, by which distmindd knows it again: */
 	unsigned int parts;
 	bool complete, reading;
 	uint8_t sha256[CATALOG_DIGEST];
