@@ -118,6 +118,41 @@ TEST_F(weights, one_copy_is_read_by_others_and_written_by_nobody_else)
 	EXPECT_EQ(2, seen_read_only);
 }
 
+TEST_F(weights, a_timeline_exported_to_watch_is_waited_for_and_not_signalled)
+{
+	struct distmind_timeline *watched, *shared;
+	struct distmind_batch *batch;
+	uint32_t failed;
+	int fd;
+
+	EXPECT_EQ(-EINVAL, distmind_timeline_export(self->load, 1U << 31));
+	fd = distmind_timeline_export(self->load, DISTMIND_EXPORT_CLOEXEC);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(FD_CLOEXEC, fcntl(fd, F_GETFD));
+	ASSERT_EQ(0, distmind_timeline_import(self->tenant, fd, &watched));
+	close(fd);
+	EXPECT_EQ(-EBADF, distmind_timeline_signal(watched, 1));
+	EXPECT_EQ(-EBADF, distmind_timeline_fail(watched, 1, -EIO));
+	distmind_batch_create(&batch);
+	distmind_batch_launch(batch, 0, 1);
+	distmind_batch_signal(batch, watched, 1);
+	EXPECT_EQ(-EACCES, distmind_queue_submit(self->queue, batch, &failed));
+	distmind_batch_destroy(batch);
+	/* Nor does it get more rights on its way. */
+	EXPECT_EQ(-EACCES, distmind_timeline_export(watched, DISTMIND_EXPORT_RDWR));
+	EXPECT_EQ(-ETIMEDOUT, distmind_timeline_wait(watched, 1, 1));
+	ASSERT_EQ(0, distmind_timeline_signal(self->load, 1));
+	EXPECT_EQ(0, distmind_timeline_wait(watched, 1, 10000));
+	fd = distmind_timeline_export(self->load, DISTMIND_EXPORT_CLOEXEC | DISTMIND_EXPORT_RDWR);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, distmind_timeline_import(self->tenant, fd, &shared));
+	close(fd);
+	EXPECT_EQ(0, distmind_timeline_signal(shared, 2));
+	EXPECT_EQ(0, distmind_timeline_wait(watched, 2, 10000));
+	distmind_timeline_destroy(shared);
+	distmind_timeline_destroy(watched);
+}
+
 TEST_F(weights, a_copy_into_them_is_refused)
 {
 	struct distmind_engine_params params = {

@@ -10,7 +10,6 @@
 
 #include <distmind.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -144,12 +143,6 @@ void distmind_vgpu_close(struct distmind_vgpu *vgpu)
 	(void)vgpu;
 }
 
-int distmind_vgpu_fd(const struct distmind_vgpu *vgpu)
-{
-	(void)vgpu;
-	return -1;
-}
-
 int distmind_buffer_create(struct distmind_vgpu *vgpu, uint64_t size,
 			   enum distmind_buffer_kind kind, struct distmind_buffer **buffer)
 {
@@ -224,6 +217,12 @@ void distmind_timeline_destroy(struct distmind_timeline *timeline)
 		fake.last = NULL;
 	close(timeline->fd);
 	free(timeline);
+}
+
+int distmind_timeline_export(struct distmind_timeline *timeline, uint32_t flags)
+{
+	assert_false(flags & DISTMIND_EXPORT_RDWR);
+	return dup(timeline->fd);
 }
 
 int distmind_timeline_fd(const struct distmind_timeline *timeline)
@@ -373,29 +372,6 @@ static inline void fake_copy_lane(void)
 		distmind_timeline_signal(fake_queue->batch.jobs[i].signals,
 					 fake_queue->batch.jobs[i].signal);
 	}
-}
-
-/* The handle of a timeline is the descriptor that it was imported from. */
-int ioctl(int fd, unsigned long request, ...)
-{
-	va_list args;
-	void *arg;
-
-	(void)fd;
-	va_start(args, request);
-	arg = va_arg(args, void *);
-	va_end(args);
-	if (request == DISTMIND_IOC_TIMELINE_IMPORT) {
-		struct distmind_timeline_import *import = arg;
-
-		import->handle = (uint32_t)import->fd;
-	} else if (request == DISTMIND_IOC_TIMELINE_EXPORT) {
-		struct distmind_timeline_export *export = arg;
-
-		assert_false(export->flags & DISTMIND_EXPORT_RDWR);
-		export->fd = dup((int)export->handle);
-	}
-	return 0;
 }
 
 #endif

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -414,31 +413,12 @@ static int export_tensors(const struct resident *resident)
 	return message_memfd_json(json_pack("{s:o}", "tensors", tensors));
 }
 
-/* The library's own descriptor can signal: a handle of it is exported for watching only. */
-static int export_timeline(const struct resident *resident, struct distmind_vgpu *vgpu)
-{
-	struct distmind_timeline_import import = {
-		.fd = distmind_timeline_fd(resident->timeline),
-	};
-	struct distmind_timeline_export export = { .flags = DISTMIND_EXPORT_CLOEXEC };
-	struct distmind_timeline_destroy destroy = { 0 };
-	int err = 0;
-
-	if (ioctl(distmind_vgpu_fd(vgpu), DISTMIND_IOC_TIMELINE_IMPORT, &import))
-		return -errno;
-	export.handle = destroy.handle = import.handle;
-	if (ioctl(distmind_vgpu_fd(vgpu), DISTMIND_IOC_TIMELINE_EXPORT, &export))
-		err = -errno;
-	ioctl(distmind_vgpu_fd(vgpu), DISTMIND_IOC_TIMELINE_DESTROY, &destroy);
-	return err ? err : export.fd;
-}
-
-int resident_export(struct resident *resident, struct distmind_vgpu *vgpu, int fds[3])
+int resident_export(struct resident *resident, int fds[3])
 {
 	int err;
 
 	fds[0] = distmind_buffer_export(resident->buffer, DISTMIND_EXPORT_CLOEXEC);
-	fds[1] = export_timeline(resident, vgpu);
+	fds[1] = distmind_timeline_export(resident->timeline, DISTMIND_EXPORT_CLOEXEC);
 	fds[2] = export_tensors(resident);
 	for (int i = 0; i < 3; i++) {
 		if (fds[i] >= 0)

@@ -103,6 +103,6 @@ uint64_t resident_final(const struct resident *resident);
  * The answer to who loads it: fds gets a dma-buf of the buffer, the timeline, both
  * read-only, and the list of tensors; the caller's.
  */
-int resident_export(struct resident *resident, struct distmind_vgpu *vgpu, int fds[3]);
+int resident_export(struct resident *resident, int fds[3]);
 
 #endif

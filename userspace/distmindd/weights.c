@@ -334,7 +334,7 @@ static void answer(struct weights_use *use, struct client *client)
 		client_answer(client, json_object(), NULL, 0);
 		return;
 	}
-	err = resident_export(resident, resident->device->vgpu, fds);
+	err = resident_export(resident, fds);
 	if (err) {
 		client_refuse(client, err, "the weights cannot be handed over: %s", strerror(-err));
 		return;

@@ -113,8 +113,13 @@ int distmind_timeline_create(struct distmind_vgpu *vgpu, uint64_t value,
 /* Somebody else's, by its descriptor, which stays the caller's. */
 int distmind_timeline_import(struct distmind_vgpu *vgpu, int fd,
 			     struct distmind_timeline **timeline);
+/*
+ * A descriptor of its own for another process, with DISTMIND_EXPORT_* flags; the caller's.
+ * Without DISTMIND_EXPORT_RDWR it can be waited for, but not signalled.
+ */
+int distmind_timeline_export(struct distmind_timeline *timeline, uint32_t flags);
 void distmind_timeline_destroy(struct distmind_timeline *timeline);
-/* To pass on or to poll(), see distmind_timeline_poll(); stays the timeline's. */
+/* To pass on as it is or to poll(), see distmind_timeline_poll(); stays the timeline's. */
 int distmind_timeline_fd(const struct distmind_timeline *timeline);
 /* Where it is, without a system call. */
 uint64_t distmind_timeline_value(const struct distmind_timeline *timeline);

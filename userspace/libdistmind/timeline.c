@@ -23,6 +23,15 @@ static int destroy_handle(struct distmind_vgpu *vgpu, uint32_t handle)
 	return distmind_ioctl(vgpu->fd, DISTMIND_IOC_TIMELINE_DESTROY, &destroy);
 }
 
+/* A descriptor, or a negative errno. */
+static int export_handle(struct distmind_vgpu *vgpu, uint32_t handle, uint32_t flags)
+{
+	struct distmind_timeline_export export = { .handle = handle, .flags = flags };
+	int err = distmind_ioctl(vgpu->fd, DISTMIND_IOC_TIMELINE_EXPORT, &export);
+
+	return err ? err : export.fd;
+}
+
 /* Makes the object around a handle and a descriptor; on failure both are gone. */
 static int wrap(struct distmind_vgpu *vgpu, uint32_t handle, int fd,
 		struct distmind_timeline **timeline)
@@ -56,20 +65,17 @@ int distmind_timeline_create(struct distmind_vgpu *vgpu, uint64_t value,
 			     struct distmind_timeline **timeline)
 {
 	struct distmind_timeline_create create = { .value = value };
-	struct distmind_timeline_export export = {
-		.flags = DISTMIND_EXPORT_CLOEXEC | DISTMIND_EXPORT_RDWR,
-	};
 	int err = distmind_ioctl(vgpu->fd, DISTMIND_IOC_TIMELINE_CREATE, &create);
+	int fd;
 
 	if (err)
 		return err;
-	export.handle = create.handle;
-	err = distmind_ioctl(vgpu->fd, DISTMIND_IOC_TIMELINE_EXPORT, &export);
-	if (err) {
+	fd = export_handle(vgpu, create.handle, DISTMIND_EXPORT_CLOEXEC | DISTMIND_EXPORT_RDWR);
+	if (fd < 0) {
 		destroy_handle(vgpu, create.handle);
-		return err;
+		return fd;
 	}
-	return wrap(vgpu, create.handle, export.fd, timeline);
+	return wrap(vgpu, create.handle, fd, timeline);
 }
 
 int distmind_timeline_import(struct distmind_vgpu *vgpu, int fd,
@@ -88,6 +94,11 @@ int distmind_timeline_import(struct distmind_vgpu *vgpu, int fd,
 		return err;
 	}
 	return wrap(vgpu, import.handle, own, timeline);
+}
+
+int distmind_timeline_export(struct distmind_timeline *timeline, uint32_t flags)
+{
+	return export_handle(timeline->vgpu, timeline->handle, flags);
 }
 
 void distmind_timeline_destroy(struct distmind_timeline *timeline)
