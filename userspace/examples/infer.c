@@ -18,9 +18,9 @@
  */
 #include "../model/image.h"
 #include "net/net.h"
+#include "net/options.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -111,70 +111,36 @@ static void die_reason(const char *reason, const char *what, int err)
 	net_die(what, err);
 }
 
+static enum distmind_model_form parse_form(const char *word)
+{
+	static const char *const forms[] = { "auto", "direct", "staged" };
+
+	for (int form = 0; form < 3; form++)
+		if (!strcmp(forms[form], word))
+			return (enum distmind_model_form)form;
+	fprintf(stderr, "infer: --form %s: write auto, direct or staged\n", word);
+	exit(64);
+}
+
 static void parse(int argc, char **argv, struct options *options)
 {
-	enum { MODEL = 1, FILE_, ORDER, ROWS, FORM, UNPIPELINED, VERIFY, DEADLINE, JSON, HELP };
-	static const struct option known[] = {
-		{ "model", required_argument, NULL, MODEL },
-		{ "file", required_argument, NULL, FILE_ },
-		{ "order", required_argument, NULL, ORDER },
-		{ "rows", required_argument, NULL, ROWS },
-		{ "form", required_argument, NULL, FORM },
-		{ "unpipelined", no_argument, NULL, UNPIPELINED },
-		{ "verify", no_argument, NULL, VERIFY },
-		{ "deadline", required_argument, NULL, DEADLINE },
-		{ "json", no_argument, NULL, JSON },
-		{ "help", no_argument, NULL, HELP },
+	const char *form = "auto";
+	const struct net_option known[] = {
+		{ "model", .text = &options->model },
+		{ "file", .text = &options->file },
+		{ "order", .text = &options->order },
+		{ "rows", .count = &options->rows, .min = 1 },
+		{ "form", .text = &form },
+		{ "unpipelined", .flag = &options->unpipelined },
+		{ "verify", .flag = &options->load.verify },
+		{ "deadline", .count = &options->load.deadline_ms, .min = 1 },
+		{ "json", .flag = &options->json },
 		{ 0 },
 	};
-	static const char *const forms[] = { "auto", "direct", "staged" };
-	int option, form;
 
-	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
-		switch (option) {
-		case MODEL:
-			options->model = optarg;
-			break;
-		case FILE_:
-			options->file = optarg;
-			break;
-		case ORDER:
-			options->order = optarg;
-			break;
-		case ROWS:
-			options->rows = (uint32_t)net_number("rows", optarg, 1);
-			break;
-		case FORM:
-			for (form = 0; form < 3 && strcmp(forms[form], optarg); form++)
-				;
-			if (form == 3) {
-				fprintf(stderr, "infer: --form %s: write auto, direct or staged\n",
-					optarg);
-				exit(64);
-			}
-			options->load.form = (enum distmind_model_form)form;
-			break;
-		case UNPIPELINED:
-			options->unpipelined = true;
-			break;
-		case VERIFY:
-			options->load.verify = true;
-			break;
-		case DEADLINE:
-			options->load.deadline_ms = (uint32_t)net_number("deadline", optarg, 1);
-			break;
-		case JSON:
-			options->json = true;
-			break;
-		case HELP:
-			fputs(usage, stdout);
-			exit(0);
-		default:
-			exit(64);
-		}
-	}
-	if (optind < argc || !options->model == !options->file ||
-	    (options->order && options->model)) {
+	net_options(argc, argv, known, usage);
+	options->load.form = parse_form(form);
+	if (!options->model == !options->file || (options->order && options->model)) {
 		fputs(usage, stderr);
 		exit(64);
 	}

@@ -11,8 +11,8 @@
  * latency says so.
  */
 #include "net/net.h"
+#include "net/options.h"
 
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,50 +50,17 @@ struct record {
 
 static void parse(int argc, char **argv, struct options *options)
 {
-	enum { RATE = 1, SECONDS, OBJECTIVE, HIDDEN, BATCH, JSON, HELP };
-	static const struct option known[] = {
-		{ "rate", required_argument, NULL, RATE },
-		{ "seconds", required_argument, NULL, SECONDS },
-		{ "objective", required_argument, NULL, OBJECTIVE },
-		{ "hidden", required_argument, NULL, HIDDEN },
-		{ "batch", required_argument, NULL, BATCH },
-		{ "json", no_argument, NULL, JSON },
-		{ "help", no_argument, NULL, HELP },
+	const struct net_option known[] = {
+		{ "rate", .real = &options->rate, .min = 0.01 },
+		{ "seconds", .real = &options->seconds, .min = 0.1 },
+		{ "objective", .real = &options->objective_ms, .min = 0.001 },
+		{ "hidden", .count = &options->hidden, .min = 1 },
+		{ "batch", .count = &options->batch, .min = 1 },
+		{ "json", .flag = &options->json },
 		{ 0 },
 	};
-	int option;
 
-	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
-		switch (option) {
-		case RATE:
-			options->rate = net_number("rate", optarg, 0.01);
-			break;
-		case SECONDS:
-			options->seconds = net_number("seconds", optarg, 0.1);
-			break;
-		case OBJECTIVE:
-			options->objective_ms = net_number("objective", optarg, 0.001);
-			break;
-		case HIDDEN:
-			options->hidden = (uint32_t)net_number("hidden", optarg, 1);
-			break;
-		case BATCH:
-			options->batch = (uint32_t)net_number("batch", optarg, 1);
-			break;
-		case JSON:
-			options->json = true;
-			break;
-		case HELP:
-			fputs(usage, stdout);
-			exit(0);
-		default:
-			exit(64);
-		}
-	}
-	if (optind < argc) {
-		fputs(usage, stderr);
-		exit(64);
-	}
+	net_options(argc, argv, known, usage);
 }
 
 static void sleep_until(double when)

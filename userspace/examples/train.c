@@ -11,11 +11,10 @@
  * gets the gpu first, between two blocks of whatever job of this runs.
  */
 #include "net/net.h"
+#include "net/options.h"
 
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #define INPUTS	16
 #define CLASSES 10
@@ -59,46 +58,16 @@ static void stop(int signal)
 
 static void parse(int argc, char **argv, struct options *options)
 {
-	enum { SECONDS = 1, STEPS, HIDDEN, BATCH, JSON, HELP };
-	static const struct option known[] = {
-		{ "seconds", required_argument, NULL, SECONDS },
-		{ "steps", required_argument, NULL, STEPS },
-		{ "hidden", required_argument, NULL, HIDDEN },
-		{ "batch", required_argument, NULL, BATCH },
-		{ "json", no_argument, NULL, JSON },
-		{ "help", no_argument, NULL, HELP },
+	const struct net_option known[] = {
+		{ "seconds", .real = &options->seconds, .min = 0.1 },
+		{ "steps", .real = &options->steps, .min = 2 },
+		{ "hidden", .count = &options->hidden, .min = 1 },
+		{ "batch", .count = &options->batch, .min = 1 },
+		{ "json", .flag = &options->json },
 		{ 0 },
 	};
-	int option;
 
-	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
-		switch (option) {
-		case SECONDS:
-			options->seconds = net_number("seconds", optarg, 0.1);
-			break;
-		case STEPS:
-			options->steps = net_number("steps", optarg, 2);
-			break;
-		case HIDDEN:
-			options->hidden = (uint32_t)net_number("hidden", optarg, 1);
-			break;
-		case BATCH:
-			options->batch = (uint32_t)net_number("batch", optarg, 1);
-			break;
-		case JSON:
-			options->json = true;
-			break;
-		case HELP:
-			fputs(usage, stdout);
-			exit(0);
-		default:
-			exit(64);
-		}
-	}
-	if (optind < argc) {
-		fputs(usage, stderr);
-		exit(64);
-	}
+	net_options(argc, argv, known, usage);
 }
 
 static void lay_out(struct net *net, struct data *data, const struct options *options)

@@ -188,16 +188,3 @@ void net_die(const char *what, int err)
 		err ? strerror(-err) : "");
 	exit(1);
 }
-
-double net_number(const char *option, const char *text, double min)
-{
-	char *end;
-	double value = strtod(text, &end);
-
-	if (end == text || *end || !(value >= min) || value > 1e9) {
-		fprintf(stderr, "%s: --%s %s: write a number from %g to 1e9\n",
-			program_invocation_short_name, option, text, min);
-		exit(64);
-	}
-	return value;
-}

@@ -91,7 +91,5 @@ double net_now(void); /* seconds */
 
 /* "train: no vgpu: out of memory", and exit. err is 0 or a negative errno. */
 void net_die(const char *what, int err) __attribute__((noreturn));
-/* An option's value, at least min. */
-double net_number(const char *option, const char *text, double min);
 
 #endif
