@@ -134,7 +134,7 @@ deletes() {
 	distmindctl model delete once && distmindctl model delete twice && pool_keeps "not models"
 }
 
-plan 11
+plan 13
 configure 0
 echo "hot-half-life = 5s" >>"$work/conf"
 "$make_model" mlp "$work/mlp.st"
