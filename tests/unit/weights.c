@@ -24,6 +24,9 @@ static void one_copy_is_shared_until_the_last_use_ends(void **state)
 	assert_int_equal(fake.buffers, 1);
 	message_clear(&first);
 	message_clear(&second);
+	reply = ask(a, op("state", "net"), NULL, 0);
+	assert_true(json_is_false(json_object_get(reply.body, "loading")));
+	message_clear(&reply);
 	expect_refusal(a, load_op("net"), NULL, 0, "EBUSY", "is the use of a model already");
 	expect_refusal(c, op("evict", "net"), NULL, 0, "EBUSY", "2 uses");
 	hang_up(a);
@@ -260,6 +263,7 @@ static void the_timeline_of_a_load_that_fails_fails(void **state)
 	body = load_op("net");
 	json_object_set_new(body, "wait", json_false());
 	json_object_set_new(body, "verify", json_true());
+	expect_refusal(fd, op("state", "net"), NULL, 0, "ENOENT", "load one first");
 	reply = ask(fd, body, NULL, 0);
 	expect_ok(&reply);
 	assert_int_equal(fake.failures, 0);
@@ -268,6 +272,7 @@ static void the_timeline_of_a_load_that_fails_fails(void **state)
 	assert_in_range(fake.failed_value, 1, field(&reply, "final"));
 	wait_until(!fake.buffers);
 	message_clear(&reply);
+	expect_refusal(fd, op("state", "net"), NULL, 0, "EBADMSG", "is damaged");
 	/* The connection can be used for another try. */
 	expect_refusal(fd, load_op("other"), NULL, 0, "ENOENT", "model");
 	hang_up(fd);

@@ -333,9 +333,12 @@ static bool read_load(struct client *client, const json_t *body, struct weights_
 static void do_load(struct client *client, struct message *message)
 {
 	struct weights_request request = { 0 };
+	const char *reason;
 	uint64_t vgpu;
+	int state;
 
-	if (client->use && weights_use_failed(client->use)) {
+	state = client->use ? weights_use_state(client->use, &reason) : 0;
+	if (state && state != -EAGAIN) {
 		weights_use_end(client->use);
 		client->use = NULL;
 	}
@@ -350,6 +353,19 @@ static void do_load(struct client *client, struct message *message)
 	    read_load(client, message->body, &request) &&
 	    gpu_of_vgpu(client, (uint32_t)vgpu, &request.gpu))
 		weights_load(&client->models->weights, client, &request);
+}
+
+/* Of the load whose use this connection is. */
+static void do_state(struct client *client, struct message *message)
+{
+	const char *reason = "this connection is not the use of a model: load one first";
+	int state = client->use ? weights_use_state(client->use, &reason) : -ENOENT;
+
+	(void)message;
+	if (state && state != -EAGAIN)
+		client_refuse(client, state, "%s", reason);
+	else
+		client_answer(client, json_pack("{s:b}", "loading", state), NULL, 0);
 }
 
 static void do_preload(struct client *client, struct message *message)
@@ -392,7 +408,7 @@ static const struct operation {
 	{ "chunk", true, do_chunk },	    { "commit", true, do_commit },
 	{ "delete", true, do_delete },	    { "replicas", true, do_replicas },
 	{ "verify", true, do_verify },	    { "preload", true, do_preload },
-	{ "evict", true, do_evict },
+	{ "evict", true, do_evict },	    { "state", false, do_state },
 };
 
 static void dispatch(struct client *client, struct message *message)

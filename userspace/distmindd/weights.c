@@ -32,6 +32,8 @@ struct weights_device {
 struct weights_use {
 	struct exchange exchange; /* while it waits for the end of the load */
 	struct resident *resident; /* NULL: its load has failed */
+	int err; /* then this is why */
+	char reason[MEMORY_REASON_LEN];
 	bool cached;
 	bool waits;
 	bool preload;
@@ -238,13 +240,15 @@ static void free_device(struct weights_device *device)
 	free(device);
 }
 
-static void detach(struct resident *resident)
+static void detach(struct resident *resident, int err, const char *reason)
 {
 	struct weights_use *use;
 
 	while ((use = LIST_FIRST(&resident->uses))) {
 		LIST_REMOVE(use, link);
 		use->resident = NULL;
+		use->err = err;
+		snprintf(use->reason, sizeof(use->reason), "%s", reason);
 		if (use->preload)
 			free(use);
 	}
@@ -259,7 +263,7 @@ static void reap(struct weights_device *device)
 	for (; resident; resident = next) {
 		next = resident->next;
 		if (resident->quiet && !resident->borrowers) {
-			detach(resident);
+			detach(resident, -EOWNERDEAD, "the gpu is lost");
 			evict(resident);
 		}
 	}
@@ -375,7 +379,7 @@ static void on_ended(struct resident *resident)
 	}
 	if (resident->state != RESIDENT_FAILED)
 		return;
-	detach(resident);
+	detach(resident, resident->err, resident->reason);
 	unlink_resident(&device->residents, resident);
 	resident->next = weights->leaving;
 	weights->leaving = resident;
@@ -511,9 +515,12 @@ void weights_use_end(struct weights_use *use)
 	free(use);
 }
 
-bool weights_use_failed(const struct weights_use *use)
+int weights_use_state(const struct weights_use *use, const char **reason)
 {
-	return !use->resident;
+	*reason = use->reason;
+	if (use->resident)
+		return use->resident->state == RESIDENT_READY ? 0 : -EAGAIN;
+	return use->err;
 }
 
 /*
@@ -641,7 +648,7 @@ void weights_close(struct weights *weights)
 	while ((device = weights->devices)) {
 		while ((resident = device->residents)) {
 			device->residents = resident->next;
-			detach(resident);
+			detach(resident, -ECANCELED, "the daemon ends");
 			/* Loans are given back to residents that may be gone by now. */
 			resident->lender_count = 0;
 			resident_destroy(resident);

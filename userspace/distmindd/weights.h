@@ -50,8 +50,8 @@ void weights_close(struct weights *weights);
 void weights_load(struct weights *weights, struct client *client,
 		  const struct weights_request *request);
 void weights_use_end(struct weights_use *use);
-/* Its load has failed, there is nothing to use. */
-bool weights_use_failed(const struct weights_use *use);
+/* 0: all is there; -EAGAIN: not yet; else why there is nothing to use, in words too. */
+int weights_use_state(const struct weights_use *use, const char **reason);
 
 /*
  * Evicts what nobody uses: of a model (NULL: any) on a gpu (DISTMIND_GPU_NONE: all).

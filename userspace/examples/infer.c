@@ -111,6 +111,16 @@ static void die_reason(const char *reason, const char *what, int err)
 	net_die(what, err);
 }
 
+/* The daemon knows more than the kernel about weights that did not come. */
+static void die_of_model(const struct infer *infer, const char *what, int err)
+{
+	char reason[DISTMIND_REASON_LEN] = "";
+
+	if (infer->model)
+		distmind_model_state(infer->model, reason);
+	die_reason(reason, what, err);
+}
+
 static enum distmind_model_form parse_form(const char *word)
 {
 	static const char *const forms[] = { "auto", "direct", "staged" };
@@ -188,7 +198,7 @@ static void load_model(struct infer *infer)
 		return;
 	err = distmind_model_wait(infer->model, 0, TIMEOUT_MS);
 	if (err)
-		net_die("the load failed", err);
+		die_of_model(infer, "the load failed", err);
 }
 
 /* A matrix of the model's, or a vector as a matrix of one row. */
@@ -511,7 +521,7 @@ static void compute(struct infer *infer)
 		net_die("submit", err);
 	err = distmind_timeline_wait(infer->timeline, infer->job_count, TIMEOUT_MS);
 	if (err)
-		net_die("the work failed", err);
+		die_of_model(infer, "the work failed", err);
 	distmind_batch_destroy(batch);
 }
 

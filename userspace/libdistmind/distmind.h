@@ -247,6 +247,11 @@ struct distmind_buffer *distmind_model_buffer(const struct distmind_model *model
 struct distmind_timeline *distmind_model_timeline(const struct distmind_model *model);
 /* Until a tensor's value; 0: until all is there. -ETIMEDOUT, or why the load failed. */
 int distmind_model_wait(struct distmind_model *model, uint64_t value, uint32_t timeout_ms);
+/*
+ * How the load stands: 0 all is there, -EAGAIN not yet, or why it failed; then reason,
+ * as for distmind_acquire(), says which chunks are missing and of whom.
+ */
+int distmind_model_state(struct distmind_model *model, char *reason);
 
 /*
  * Grants: a lane for work that this process starts on the device itself, under

@@ -327,6 +327,24 @@ struct distmind_timeline *distmind_model_timeline(const struct distmind_model *m
 	return model->timeline;
 }
 
+int distmind_model_state(struct distmind_model *model, char *reason)
+{
+	struct distmind_service_request request = { .timeout_ms = REPLY_EXTRA_MS };
+	struct distmind_service_reply reply;
+	bool loading = false;
+	int err;
+
+	request.body = json_pack("{s:s}", "op", "state");
+	err = distmind_service_ask(&model->service, &request, &reply);
+	if (!err)
+		loading = json_is_true(json_object_get(reply.body, "loading"));
+	distmind_service_reply_end(&reply);
+	if (reason)
+		snprintf(reason, DISTMIND_REASON_LEN, "%.*s", DISTMIND_REASON_LEN - 1,
+			 err ? model->service.reason : "");
+	return loading ? -EAGAIN : err;
+}
+
 int distmind_model_wait(struct distmind_model *model, uint64_t value, uint32_t timeout_ms)
 {
 	return distmind_timeline_wait(model->timeline, value ? value : model->info.final,
