@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * A donor of the memory pool, before readers that obey nobody: it shows nothing else
- * than chunks, and what they pinned or broke goes with them. time-limit: 300
+ * than chunks, and what they pinned or broke goes with them. time-limit: 600
  */
 #include <rdma/rdma_verbs.h>
 

@@ -2,7 +2,7 @@
 /*
  * The memory pool over RDMA: chunks of donors arrive bit by bit as they are,
  * whoever dies meanwhile. One guest; donors are processes of their own, so that
- * they can be killed. time-limit: 300
+ * they can be killed. time-limit: 600
  */
 #include <errno.h>
 #include <poll.h>
@@ -83,7 +83,7 @@ FIXTURE_TEARDOWN(memory)
 
 static int reader_start(FIXTURE_DATA(memory) *self)
 {
-	const struct memory_client_options options = { .depth = 4, .read_size = MiB };
+	const struct memory_client_options options = { .depth = 4, .read_size = READ_SIZE };
 	char name[] = "host0";
 	struct sockaddr_storage address;
 
@@ -198,7 +198,7 @@ static const char *const all_but_the_last[CHUNKS] = {
 	[0 ... CHUNKS - 2] = "0", [CHUNKS - 1] = "1",
 };
 
-TEST_F_TIMEOUT(memory, chunks_of_several_donors_arrive_group_by_group, 60)
+TEST_F_TIMEOUT(memory, chunks_of_several_donors_arrive_group_by_group, 150)
 {
 	for (int i = 0; i < DONORS; i++)
 		ASSERT_EQ(0, role_start(&self->donors[i], i, 0x249249U << i));
@@ -253,7 +253,7 @@ static void count_missing(void *arg, const uint8_t *digest, const char *donor, c
 	++*(int *)arg;
 }
 
-TEST_F_TIMEOUT(memory, without_a_replica_it_fails_by_its_deadline_and_names_what_is_missing, 60)
+TEST_F_TIMEOUT(memory, without_a_replica_it_fails_by_its_deadline_and_names_what_is_missing, 150)
 {
 	const struct memory_load_request soon = { .deadline_ns = 1500 * NS_PER_MS };
 	struct memory_transfer *transfer;
@@ -296,7 +296,7 @@ TEST_F_TIMEOUT(memory, without_a_replica_it_fails_by_its_deadline_and_names_what
 	EXPECT_TRUE(arrived(self));
 }
 
-TEST_F_TIMEOUT(memory, a_donor_that_hangs_is_overtaken, 60)
+TEST_F_TIMEOUT(memory, a_donor_that_hangs_is_overtaken, 150)
 {
 	for (int i = 0; i < DONORS; i++)
 		ASSERT_EQ(0, role_start(&self->donors[i], i, ALL));
@@ -314,7 +314,7 @@ TEST_F_TIMEOUT(memory, a_donor_that_hangs_is_overtaken, 60)
 	kill(self->donors[0].pid, SIGCONT);
 }
 
-TEST_F_TIMEOUT(memory, a_cancelled_load_becomes_quiet_and_leaves_no_pins, 60)
+TEST_F_TIMEOUT(memory, a_cancelled_load_becomes_quiet_and_leaves_no_pins, 150)
 {
 	struct memory_reader_donor stats;
 	struct memory_transfer *transfer;
