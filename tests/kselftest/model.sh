@@ -175,6 +175,22 @@ delete_leaves_nothing() {
 		! "$infer" --model mlp 2>"$work/why" && grep -q mlp "$work/why"
 }
 
+# A user who keeps connections open only keeps himself out.
+user_may_not_crowd_others_out() {
+	as_user /usr/bin/python3 -c '
+import json, os, socket
+held = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(129)]
+for one in held:
+    one.connect("/run/distmind/distmindd.sock")
+refusal = json.loads(held[-1].recv(65536))
+print(refusal)
+assert refusal["errno"] == "EUSERS" and "close others" in refusal["reason"]
+held[0].send(json.dumps({"op": "list"}).encode())
+assert json.loads(held[0].recv(65536))["ok"]
+assert os.system("distmindctl model list") != 0' &&
+		distmindctl model list
+}
+
 # 7 MB, so that a chunk more or less does not count.
 "$make_model" mlp "$work/mlp.st" --width 640 --layers 6
 "$make_model" transformer "$work/tr.st" --blocks 2
@@ -183,7 +199,7 @@ delete_leaves_nothing() {
 chmod 755 "$work"
 printf '[donor]\nmemory = 32M\n\n[catalog]\npath = %s/catalog\n' "$work" >"$work/conf"
 
-plan 22
+plan 23
 start_engine cpu0 96M
 gpu=$(distmindctl -j gpu show cpu0 | grep -o '"id": [0-9]*' | head -n 1 | tr -dc 0-9)
 start_daemon --config "$work/conf"
@@ -206,6 +222,7 @@ check verify.finds_nothing_wrong verifies
 check user.may_load user_may_load
 check user.may_not_change user_may_not_change
 check user.may_not_load_for_others user_may_not_load_for_others
+check user.may_not_crowd_others_out user_may_not_crowd_others_out
 check push.refuses_bad_files bad_files_are_refused
 check push.ends_with_its_process upload_ends_with_its_process
 check delete.frees_what_nobody_shares delete_frees_what_nobody_shares

@@ -482,6 +482,18 @@ static int on_message(sd_event_source *source, int fd, uint32_t revents, void *a
 	return 0;
 }
 
+/* One user cannot keep the others out. */
+static bool is_crowded(const struct service *service, const struct client *client)
+{
+	const struct client *other;
+	uint32_t same = 0;
+
+	for (other = service->clients; other; other = other->next)
+		same += other->uid == client->uid;
+	return !client->root && (same > SERVICE_CLIENTS_USER ||
+				 service->count > SERVICE_CLIENTS_MAX - SERVICE_CLIENTS_ROOT);
+}
+
 static int client_create(struct service *service, int fd)
 {
 	struct client *client = calloc(1, sizeof(*client));
@@ -506,6 +518,11 @@ static int client_create(struct service *service, int fd)
 	client->next = service->clients;
 	service->clients = client;
 	service->count++;
+	if (is_crowded(service, client)) {
+		client_refuse(client, -EUSERS, "there are too many connections, of user %u or in "
+					       "all: close others", client->uid);
+		client_end(service, client);
+	}
 	return 0;
 
 err_free:

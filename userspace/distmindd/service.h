@@ -16,6 +16,8 @@
 
 #define SERVICE_ENV "DISTMIND_SOCKET" /* overrides the path */
 #define SERVICE_CLIENTS_MAX 1024
+#define SERVICE_CLIENTS_USER 128 /* of these, of one user; root has no limit */
+#define SERVICE_CLIENTS_ROOT 64	 /* and for root alone, who has to see what is going on */
 
 struct service {
 	struct models *models;
