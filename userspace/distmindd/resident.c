@@ -5,6 +5,7 @@
 #include "message.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -160,6 +161,8 @@ void resident_destroy(struct resident *resident)
 	drop_registration(resident);
 	distmind_timeline_destroy(resident->timeline);
 	distmind_buffer_destroy(resident->buffer);
+	if (resident->tensors >= 0)
+		close(resident->tensors);
 	plan_clear(&resident->plan);
 	manifest_put(resident->manifest);
 	free(resident);
@@ -331,6 +334,7 @@ struct resident *resident_create(struct weights_device *device, struct distmind_
 	if (!resident)
 		return NULL;
 	resident->device = device;
+	resident->tensors = -1;
 	resident->ops = ops;
 	resident->chunks = chunks;
 	resident->staged = request->staged;
@@ -400,7 +404,7 @@ static json_t *describe_tensor(const struct resident *resident,
 			 (json_int_t)value);
 }
 
-static int export_tensors(const struct resident *resident)
+static int list_tensors(const struct resident *resident)
 {
 	const struct model_manifest *model = &resident->manifest->model;
 	json_t *tensors = json_array();
@@ -411,6 +415,19 @@ static int export_tensors(const struct resident *resident)
 			return -ENOMEM;
 		}
 	return message_memfd_json(json_pack("{s:o}", "tensors", tensors));
+}
+
+/* Made once: a model that is loaded again and again has many of them. */
+static int export_tensors(struct resident *resident)
+{
+	int fd;
+
+	if (resident->tensors < 0)
+		resident->tensors = list_tensors(resident);
+	if (resident->tensors < 0)
+		return resident->tensors;
+	fd = fcntl(resident->tensors, F_DUPFD_CLOEXEC, 0);
+	return fd < 0 ? -errno : fd;
 }
 
 int resident_export(struct resident *resident, int fds[3])

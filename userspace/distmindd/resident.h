@@ -63,6 +63,7 @@ struct resident {
 	struct distmind_buffer *buffer;
 	uint8_t *address;
 	struct distmind_timeline *timeline;
+	int tensors; /* a sealed list of them, for all who load it; negative: not made yet */
 	struct memory_registration registration;
 	struct fill *fill; /* while it is under way */
 	sd_event_source *arrived; /* staged: the last copy has ended */
