@@ -374,15 +374,16 @@ static int add_timeline(struct distmind_client *client, struct distmind_timeline
 
 static int timeline_create(struct file *file, void *arg, void __user *user)
 {
+	struct distmind_client *client = file->private_data;
 	struct distmind_timeline_create *create = arg;
 	struct distmind_timeline *timeline;
 
 	if (create->pad)
 		return -EINVAL;
-	timeline = distmind_timeline_create(create->value);
+	timeline = distmind_timeline_create(create->value, client->vgpu->id);
 	if (IS_ERR(timeline))
 		return PTR_ERR(timeline);
-	return add_timeline(file->private_data, timeline, true, &create->handle);
+	return add_timeline(client, timeline, true, &create->handle);
 }
 
 static int timeline_destroy(struct file *file, void *arg, void __user *user)

@@ -14,8 +14,10 @@
  * that a chain of jobs costs a loop and not a stack.
  */
 #include <linux/anon_inodes.h>
+#include <linux/atomic.h>
 #include <linux/eventfd.h>
 #include <linux/file.h>
+#include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/poll.h>
@@ -27,6 +29,7 @@
 #include "ledger.h"
 #include "queue.h"
 #include "timeline.h"
+#include "trace.h"
 
 /* Eventfds of one timeline; each signal looks at all of them. */
 #define WATCHES_MAX 64
@@ -53,7 +56,9 @@ struct opened {
 	u64 poll_value;
 };
 
-struct distmind_timeline *distmind_timeline_create(u64 value)
+static atomic64_t last_id;
+
+struct distmind_timeline *distmind_timeline_create(u64 value, u32 vgpu)
 {
 	struct distmind_timeline *timeline;
 
@@ -66,6 +71,9 @@ struct distmind_timeline *distmind_timeline_create(u64 value)
 		return ERR_PTR(-ENOMEM);
 	}
 	kref_init(&timeline->ref);
+	timeline->id = atomic64_inc_return(&last_id);
+	timeline->vgpu = vgpu;
+	timeline->told_ns = ktime_get_ns();
 	spin_lock_init(&timeline->lock);
 	timeline->waiters = RB_ROOT_CACHED;
 	INIT_LIST_HEAD(&timeline->watches);
@@ -145,6 +153,42 @@ static struct distmind_timeline_waiter *take_waiter(struct distmind_timeline *ti
 }
 
 /*
+ * Let the value be @to; with an error, let @from and all that follow have failed
+ * with it. -EINVAL: the timeline is at @from already.
+ */
+static int advance(struct distmind_timeline *timeline, u64 from, u64 to, int error)
+{
+	struct watch *watch, *next;
+
+	lockdep_assert_held(&timeline->lock);
+	if (from <= timeline->page->value)
+		return -EINVAL;
+	if (error && timeline->page->failed_value == U64_MAX) {
+		WRITE_ONCE(timeline->page->error, error);
+		WRITE_ONCE(timeline->page->failed_value, from);
+	}
+	/* Pairs with status() and with readers of the page. */
+	smp_store_release(&timeline->page->value, to);
+	list_for_each_entry_safe(watch, next, &timeline->watches, link) {
+		if (watch->value > to)
+			continue;
+		distmind_eventfd_signal(watch->eventfd);
+		timeline->watch_count--;
+		drop_watch(watch);
+	}
+	return 0;
+}
+
+static void call_waiters(struct distmind_timeline *timeline, struct list_head *ended)
+{
+	struct distmind_timeline_waiter *waiter;
+
+	wake_up_all(&timeline->wait);
+	while ((waiter = take_waiter(timeline)))
+		waiter->reached(waiter, ended);
+}
+
+/*
  * Let the value be at least @value; with an error, let it and all that follow
  * have failed with it. -EINVAL: the timeline is there already.
  *
@@ -153,32 +197,14 @@ static struct distmind_timeline_waiter *take_waiter(struct distmind_timeline *ti
 int distmind_timeline_signal(struct distmind_timeline *timeline, u64 value, int error,
 			     struct list_head *ended)
 {
-	struct distmind_timeline_waiter *waiter;
-	struct watch *watch, *next;
+	int err;
 
 	spin_lock(&timeline->lock);
-	if (value <= timeline->page->value) {
-		spin_unlock(&timeline->lock);
-		return -EINVAL;
-	}
-	if (error && timeline->page->failed_value == U64_MAX) {
-		WRITE_ONCE(timeline->page->error, error);
-		WRITE_ONCE(timeline->page->failed_value, value);
-	}
-	/* Pairs with status() and with readers of the page. */
-	smp_store_release(&timeline->page->value, value);
-	list_for_each_entry_safe(watch, next, &timeline->watches, link) {
-		if (watch->value > value)
-			continue;
-		distmind_eventfd_signal(watch->eventfd);
-		timeline->watch_count--;
-		drop_watch(watch);
-	}
+	err = advance(timeline, value, value, error);
 	spin_unlock(&timeline->lock);
-	wake_up_all(&timeline->wait);
-	while ((waiter = take_waiter(timeline)))
-		waiter->reached(waiter, ended);
-	return 0;
+	if (!err)
+		call_waiters(timeline, ended);
+	return err;
 }
 
 /* 0 if the value is reached, -EAGAIN if not yet, else what it failed with. */
@@ -251,45 +277,50 @@ static int timeline_wait(struct file *file, void *arg, void __user *user)
 	return err == -EAGAIN ? -ETIMEDOUT : err;
 }
 
-static int timeline_signal(struct file *file, void *arg, void __user *user)
+/*
+ * By a process. What jobs signal is told by their own tracepoints; this is how a
+ * trace knows of work that is done elsewhere. It is told before who waits for it
+ * goes on.
+ */
+static int signal_by_process(struct file *file, u64 from, u64 to, int error)
 {
 	struct distmind_timeline *timeline = ((struct opened *)file->private_data)->timeline;
-	struct distmind_timeline_signal *signal = arg;
 	LIST_HEAD(ended);
+	u64 now;
 	int err;
 
 	if (!(file->f_mode & FMODE_WRITE))
 		return -EBADF;
-	err = distmind_timeline_signal(timeline, signal->value, 0, &ended);
+	spin_lock(&timeline->lock);
+	err = advance(timeline, from, to, error);
+	if (!err) {
+		now = ktime_get_ns();
+		trace_distmind_timeline_signal(timeline, from, error, now - timeline->told_ns);
+		timeline->told_ns = now;
+	}
+	spin_unlock(&timeline->lock);
+	if (err)
+		return err;
+	call_waiters(timeline, &ended);
 	distmind_job_end_all(&ended);
-	return err;
+	return 0;
+}
+
+static int timeline_signal(struct file *file, void *arg, void __user *user)
+{
+	struct distmind_timeline_signal *signal = arg;
+
+	return signal_by_process(file, signal->value, signal->value, 0);
 }
 
 /* It ends: there is nothing more to wait for. */
 static int timeline_fail(struct file *file, void *arg, void __user *user)
 {
-	struct distmind_timeline *timeline = ((struct opened *)file->private_data)->timeline;
 	struct distmind_timeline_fail *fail = arg;
-	LIST_HEAD(ended);
-	int err = -EINVAL;
 
-	if (!(file->f_mode & FMODE_WRITE))
-		return -EBADF;
 	if (fail->pad || fail->error >= 0 || fail->error < -MAX_ERRNO)
 		return -EINVAL;
-	spin_lock(&timeline->lock);
-	if (fail->value > timeline->page->value) {
-		err = 0;
-		if (timeline->page->failed_value == U64_MAX) {
-			WRITE_ONCE(timeline->page->error, fail->error);
-			WRITE_ONCE(timeline->page->failed_value, fail->value);
-		}
-	}
-	spin_unlock(&timeline->lock);
-	if (!err)
-		err = distmind_timeline_signal(timeline, U64_MAX, 0, &ended);
-	distmind_job_end_all(&ended);
-	return err;
+	return signal_by_process(file, fail->value, U64_MAX, fail->error);
 }
 
 static int timeline_watch(struct file *file, void *arg, void __user *user)

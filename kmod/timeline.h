@@ -31,24 +31,30 @@ struct distmind_timeline_waiter {
 /**
  * struct distmind_timeline - a monotonic counter
  * @ref: held by handles, files, jobs that name it
+ * @id: tells this timeline from others, for traces
+ * @vgpu: whose client has made it, by number, for traces; it may be gone
  * @lock: guards everything below; nests inside a gpu's scheduler lock
  * @page: what user space maps: the value and the failure
  * @waiters: by value
  * @watches: eventfds, a few
  * @watch_count: how many
+ * @told_ns: when a process has last signalled it, or it was made
  * @wait: who sleeps for a value
  */
 struct distmind_timeline {
 	struct kref ref;
+	u64 id;
+	u32 vgpu;
 	spinlock_t lock; /* see above */
 	struct distmind_timeline_page *page;
 	struct rb_root_cached waiters;
 	struct list_head watches;
 	u32 watch_count;
+	u64 told_ns;
 	wait_queue_head_t wait;
 };
 
-struct distmind_timeline *distmind_timeline_create(u64 value);
+struct distmind_timeline *distmind_timeline_create(u64 value, u32 vgpu);
 void distmind_timeline_get(struct distmind_timeline *timeline);
 void distmind_timeline_put(struct distmind_timeline *timeline);
 

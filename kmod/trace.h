@@ -12,6 +12,7 @@
 #include "preempt.h"
 #include "queue.h"
 #include "request.h"
+#include "timeline.h"
 #include "vgpu.h"
 
 DECLARE_EVENT_CLASS(distmind_gpu,
@@ -164,6 +165,22 @@ TRACE_EVENT(distmind_job_stop,
 	    TP_printk("gpu=%u lane=%u vgpu=%u job=%llu status=%d cookie=%llu ran_ns=%llu",
 		      __entry->gpu, __entry->lane, __entry->vgpu, __entry->job, __entry->status,
 		      __entry->cookie, __entry->ran_ns));
+
+TRACE_EVENT(distmind_timeline_signal,
+	    TP_PROTO(const struct distmind_timeline *timeline, u64 value, int error, u64 since_ns),
+	    TP_ARGS(timeline, value, error, since_ns),
+	    TP_STRUCT__entry(__field(u32, vgpu)
+			     __field(u64, timeline)
+			     __field(u64, value)
+			     __field(int, error)
+			     __field(u64, since_ns)),
+	    TP_fast_assign(__entry->vgpu = timeline->vgpu;
+			   __entry->timeline = timeline->id;
+			   __entry->value = value;
+			   __entry->error = error;
+			   __entry->since_ns = since_ns;),
+	    TP_printk("vgpu=%u timeline=%llu value=%llu error=%d since_ns=%llu", __entry->vgpu,
+		      __entry->timeline, __entry->value, __entry->error, __entry->since_ns));
 
 DECLARE_EVENT_CLASS(distmind_preempt,
 		    TP_PROTO(const struct distmind_preempt *preempt),
