@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# distmindctl trace: what it tells of training that requests preempt, on a gpu
-# that is paced as in compute.sh, and what it leaves behind.
+# distmindctl trace: what it tells of a load and of training that requests preempt, on
+# a gpu that is paced as in compute.sh, and what it leaves behind.
+# time-limit: 300
 . tests/kselftest/common/tap.sh
 
 examples=$DISTMIND_BUILD/examples
@@ -9,6 +10,50 @@ instances=/sys/kernel/tracing/instances
 
 has_instance() {
 	compgen -G "$instances/distmindctl-*" >/dev/null
+}
+
+# A model that comes by way of host memory: from the network, by a copy, to the work.
+records_the_stages_of_a_load() {
+	local tracer
+
+	distmindctl model push mlp "$work/mlp.st" || return
+	distmindctl trace --gpu cpu0 --output "$work/load.json" --svg "$work/load.svg" \
+		2>"$work/hint" &
+	tracer=$!
+	until_true grep -q recording "$work/hint" || return
+	"$examples/infer" --model mlp --form staged --json >"$work/infer" || return
+	stop TERM $tracer
+	cat "$work/infer"
+	grep -q '>network<' "$work/load.svg" || return
+	/usr/bin/python3 - "$work" <<'PYTHON'
+import json, sys
+work = sys.argv[1]
+answer = json.load(open(f"{work}/infer"))
+events = json.load(open(f"{work}/load.json"))["traceEvents"]
+tracks = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+
+def stage(name):
+    return sorted((e for e in events if e["ph"] == "X" and name in tracks[e["tid"]]),
+                  key=lambda e: e["ts"])
+
+def end(event):
+    return event["ts"] + event["dur"]
+
+network, copies, computing = (stage(name) for name in ("network", "(copy)", "(compute)"))
+print(tracks, network, len(copies), len(computing))
+# One load, group after group, until all have come.
+assert len({e["args"]["timeline"] for e in network}) == 1
+assert all(a["args"]["group"] < b["args"]["group"] and end(a) <= b["ts"] + 0.001
+           for a, b in zip(network, network[1:]))
+assert network[-1]["args"]["group"] == answer["groups"] == len(copies) > 1
+assert all(e["cat"] == "network" and e["args"]["error"] == 0 for e in network)
+# What has not come is not copied, and what is not copied is not worked with.
+for number, copy in enumerate(copies, 1):
+    assert any(e["args"]["group"] >= number and end(e) <= copy["ts"] + 0.001 for e in network)
+assert end(copies[0]) <= computing[0]["ts"] and len(computing) == answer["jobs"]
+# It was ended by hand: it is as long as what it tells of.
+assert min(e["ts"] for e in network + copies + computing) == 0
+PYTHON
 }
 
 # Training, and requests that preempt it, until the end.
@@ -37,8 +82,9 @@ names = {e["args"]["name"] for e in of("M", name="thread_name")}
 jobs, asked = of("X", cat="job"), of("i", name="asked to yield")
 print(names, len(jobs), len(asked), summary)
 assert any(e["args"]["name"].endswith("(cpu0)") for e in of("M", name="process_name"))
-assert "lane 0" in names and any(name.endswith("waits") for name in names)
+assert "lane 0 (compute)" in names and any(name.endswith("waits") for name in names)
 assert summary["runs"] == len(jobs) > 10 and summary["preemptions"] == len(asked) > 0
+assert summary["groups"] == 0
 assert len({e["args"]["vgpu"] for e in jobs}) == 2
 assert any(e["args"]["end"] == "yielded" for e in jobs)
 # A job that has yielded goes on: every arrow ends after it began.
@@ -82,15 +128,21 @@ refuses_what_it_cannot_write() {
 		grep -q 'cannot write /nowhere/trace.json' "$work/error" && ! has_instance
 }
 
-plan 5
+plan 6
 if [ ! -d /sys/kernel/tracing/events/distmind ]; then
-	for number in 1 2 3 4 5; do
+	for number in 1 2 3 4 5 6; do
 		echo "ok $number trace_tool # SKIP the kernel has no tracepoints"
 	done
 	exit
 fi
 printf '[compute]\ngflops = 0.02\n' >"$work/profile"
 start_engine cpu0 64M --profile "$work/profile"
+printf '[donor]\nmemory = 16M\n\n[catalog]\npath = %s/catalog\n' "$work" >"$work/conf"
+"$DISTMIND_SOURCE/tests/model/make-model" mlp "$work/mlp.st" --width 256 --layers 4
+start_daemon --config "$work/conf"
+check trace_tool.records_the_stages_of_a_load records_the_stages_of_a_load
+# Weights take a share, and training and requests want all of them.
+stop TERM $daemon
 start_daemon
 keep_busy
 check trace_tool.records_what_the_lanes_do records_what_the_lanes_do

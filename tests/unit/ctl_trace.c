@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* From events to slices, waits and marks, and these as JSON and as a picture. */
+/* From events to slices, waits, marks and arrivals, and these as JSON and as a picture. */
 #include "ctl_fake.h"
 
 #include "../../userspace/distmindctl/trace_write.h"
@@ -32,6 +32,26 @@ static const struct trace_event preemption[] = {
 	  .cookie = 5, .took_ns = 4 * MS },
 	{ .kind = TRACE_STOP, .time_ns = BEGIN + 20 * MS, .vgpu = 1, .job = 70,
 	  .took_ns = 5 * MS },
+};
+
+/*
+ * Two loads for vgpu 3: groups 1 and 2 of the first come at 10 and 20 ms, all of the
+ * second at 18 ms. Lane 1 copies group 1 of the first.
+ */
+static const struct trace_event loads[] = {
+	{ .kind = TRACE_SIGNAL, .time_ns = BEGIN + 10 * MS, .vgpu = 3, .job = 50, .cookie = 1,
+	  .took_ns = 8 * MS },
+	{ .kind = TRACE_START, .time_ns = BEGIN + 11 * MS, .vgpu = 3, .lane = 1, .job = 70,
+	  .type = DISTMIND_JOB_COPY },
+	{ .kind = TRACE_STOP, .time_ns = BEGIN + 13 * MS, .vgpu = 3, .lane = 1, .job = 70 },
+	{ .kind = TRACE_START, .time_ns = BEGIN + 13 * MS, .vgpu = 1, .job = 71,
+	  .type = DISTMIND_JOB_LAUNCH },
+	{ .kind = TRACE_STOP, .time_ns = BEGIN + 30 * MS, .vgpu = 1, .job = 71 },
+	{ .kind = TRACE_SIGNAL, .time_ns = BEGIN + 18 * MS, .vgpu = 3, .job = 51, .cookie = 4,
+	  .took_ns = 5 * MS },
+	/* By the kernel's clock it began before group 1 had come. */
+	{ .kind = TRACE_SIGNAL, .time_ns = BEGIN + 20 * MS, .vgpu = 3, .job = 50, .cookie = 2,
+	  .took_ns = 10 * MS + 500 },
 };
 
 static struct trace_model build(const struct trace_event *events, size_t count)
@@ -168,11 +188,97 @@ static void waits_that_overlap_have_rows_of_their_own(void **state)
 	trace_model_free(&model);
 }
 
+static void assert_arrival(const struct trace_arrival *arrival, uint64_t timeline, uint64_t group,
+			   uint64_t begin_ms, uint64_t end_ms, uint32_t row)
+{
+	assert_int_equal(arrival->timeline, timeline);
+	assert_int_equal(arrival->group, group);
+	assert_int_equal(arrival->begin_ns, BEGIN + begin_ms * MS);
+	assert_int_equal(arrival->end_ns, BEGIN + end_ms * MS);
+	assert_int_equal(arrival->row, row);
+}
+
+static void groups_follow_each_other_on_the_row_of_their_load(void **state)
+{
+	struct trace_model model = build(loads, COUNT(loads));
+
+	(void)state;
+	assert_int_equal(model.arrival_count, 3);
+	assert_arrival(&model.arrivals[0], 50, 1, 2, 10, 0);
+	assert_arrival(&model.arrivals[1], 50, 2, 10, 20, 0);
+	assert_arrival(&model.arrivals[2], 51, 4, 13, 18, 1);
+	assert_int_equal(model.gpu_count, 1);
+	assert_int_equal(model.gpus[0].rows, 2);
+	assert_int_equal(model.vgpus[1].vgpu, 3);
+	assert_int_equal(model.vgpus[1].groups, 3);
+	assert_int_equal(model.vgpus[1].load_ns, 23 * MS);
+	assert_int_equal(model.vgpus[1].busy_ns, 2 * MS);
+	trace_model_free(&model);
+}
+
+static void a_load_that_is_over_leaves_its_row_to_the_next(void **state)
+{
+	static const struct trace_event events[] = {
+		{ .kind = TRACE_SIGNAL, .time_ns = BEGIN + 5 * MS, .vgpu = 3, .job = 50,
+		  .cookie = 1, .took_ns = 900 * MS },
+		{ .kind = TRACE_SIGNAL, .time_ns = BEGIN + 9 * MS, .vgpu = 3, .job = 51,
+		  .cookie = 1, .took_ns = 3 * MS },
+		/* Another gpu has rows of its own. */
+		{ .kind = TRACE_SIGNAL, .time_ns = BEGIN + 9 * MS, .gpu = 1, .vgpu = 4, .job = 52,
+		  .cookie = 1, .took_ns = 9 * MS, .status = -EIO },
+	};
+	struct trace_model model = build(events, COUNT(events));
+
+	(void)state;
+	assert_int_equal(model.arrival_count, 3);
+	assert_arrival(&model.arrivals[0], 50, 1, 0, 5, 0);
+	assert_arrival(&model.arrivals[1], 51, 1, 6, 9, 0);
+	assert_arrival(&model.arrivals[2], 52, 1, 0, 9, 0);
+	assert_int_equal(model.arrivals[2].status, -EIO);
+	assert_int_equal(model.gpu_count, 2);
+	assert_int_equal(model.gpus[0].rows, 1);
+	assert_int_equal(model.gpus[1].rows, 1);
+	trace_model_free(&model);
+}
+
+static void copies_come_before_what_is_computed_with_them(void **state)
+{
+	struct trace_model model = build(loads, COUNT(loads));
+
+	(void)state;
+	assert_int_equal(model.lane_count, 2);
+	assert_int_equal(model.lanes[0].lane, 1);
+	assert_int_equal(model.lanes[0].count, 1);
+	assert_int_equal(model.slices[model.lanes[0].first].job, 70);
+	assert_string_equal(trace_lane_name(&model.lanes[0]), "copy");
+	assert_int_equal(model.lanes[1].lane, 0);
+	assert_int_equal(model.slices[model.lanes[1].first].job, 71);
+	assert_string_equal(trace_lane_name(&model.lanes[1]), "compute");
+	trace_model_free(&model);
+}
+
+static void a_cropped_trace_is_as_long_as_what_happened(void **state)
+{
+	struct trace_model model = build(loads, COUNT(loads));
+
+	(void)state;
+	trace_model_crop(&model);
+	assert_int_equal(model.begin_ns, BEGIN + 2 * MS);
+	assert_int_equal(model.end_ns, BEGIN + 30 * MS);
+	trace_model_free(&model);
+	model = build(loads, 0);
+	trace_model_crop(&model);
+	assert_int_equal(model.begin_ns, BEGIN);
+	assert_int_equal(model.end_ns, END);
+	trace_model_free(&model);
+}
+
 static char *written(void (*write)(const struct trace_model *, const struct trace_names *,
 				   uint64_t, FILE *),
 		     const struct trace_model *model, uint64_t lost)
 {
-	static struct trace_name gpus[] = { { 0, "cpu0" } }, vgpus[] = { { 1, "train" } };
+	static struct trace_name gpus[] = { { .id = 0, .name = "cpu0" } };
+	static struct trace_name vgpus[] = { { .id = 1, .name = "train" } };
 	struct trace_names names = { gpus, 1, vgpus, 1 };
 	FILE *out;
 	char *text;
@@ -241,7 +347,7 @@ static void json_has_a_thread_for_each_lane_and_its_jobs(void **state)
 	assert_string_equal(text_in(event_of(root, "M", "process_name", 0), "name"),
 			    "gpu 0 (cpu0)");
 	lane = event_of(root, "M", "thread_name", 0);
-	assert_string_equal(text_in(lane, "name"), "lane 0");
+	assert_string_equal(text_in(lane, "name"), "lane 0 (compute)");
 	assert_null(event_of(root, "M", "process_name", 1));
 	job = event_of(root, "X", NULL, 0);
 	assert_int_equal(number_in(job, "pid"), number_in(lane, "pid"));
@@ -294,6 +400,35 @@ static void json_has_an_arrow_from_a_preemption_to_where_the_job_goes_on(void **
 	trace_model_free(&model);
 }
 
+static void json_has_a_thread_for_each_load_with_its_groups(void **state)
+{
+	struct trace_model model = build(loads, COUNT(loads));
+	json_t *root = json_of(&model), *row, *group;
+
+	(void)state;
+	row = event_of(root, "M", "thread_name", 0);
+	assert_string_equal(text_in(row, "name"), "network 0");
+	group = event_of(root, "X", "group 2", 0);
+	assert_int_equal(number_in(group, "pid"), number_in(row, "pid"));
+	assert_int_equal(number_in(group, "tid"), number_in(row, "tid"));
+	assert_int_equal(number_in(group, "ts"), 10000);
+	assert_int_equal(number_in(group, "dur"), 10000);
+	assert_int_equal(number_in(group, "vgpu"), 3);
+	assert_int_equal(number_in(group, "timeline"), 50);
+	assert_int_equal(number_in(group, "error"), 0);
+	row = event_of(root, "M", "thread_name", 1);
+	assert_string_equal(text_in(row, "name"), "network 1");
+	assert_int_equal(number_in(event_of(root, "X", "group 4", 0), "tid"),
+			 number_in(row, "tid"));
+	/* No thread of anything else has the same number. */
+	assert_string_equal(text_in(event_of(root, "M", "thread_name", 2), "name"),
+			    "lane 1 (copy)");
+	assert_true(number_in(event_of(root, "X", "copy", 0), "tid") <
+		    number_in(event_of(root, "M", "thread_name", 0), "tid"));
+	json_decref(root);
+	trace_model_free(&model);
+}
+
 static unsigned int count_of(const char *text, const char *part)
 {
 	unsigned int count = 0;
@@ -315,7 +450,8 @@ static void the_picture_has_rows_colours_marks_and_a_legend(void **state)
 	assert_null(strstr(text, "lost"));
 	assert_contains(text, "100ms: 3 runs of jobs, 1 preemptions");
 	assert_contains(text, ">gpu 0 (cpu0)<");
-	assert_contains(text, ">lane 0<");
+	assert_contains(text, ">lane 0 (compute)<");
+	assert_null(strstr(text, "network"));
 	assert_contains(text, ">10ms<");
 	assert_int_equal(count_of(text, "<path class=\"mark\""), 1);
 	assert_contains(text, "left the lane after 1ms");
@@ -328,6 +464,33 @@ static void the_picture_has_rows_colours_marks_and_a_legend(void **state)
 	free(text);
 	text = written(trace_svg_write, &model, 3);
 	assert_contains(text, "3 events were lost");
+	free(text);
+	trace_model_free(&model);
+}
+
+static void the_picture_has_the_stages_of_a_load(void **state)
+{
+	struct trace_event events[COUNT(loads) + 1];
+	struct trace_model model;
+	char *text;
+
+	(void)state;
+	memcpy(events, loads, sizeof(loads));
+	events[COUNT(loads)] = (struct trace_event){
+		.kind = TRACE_SIGNAL, .time_ns = BEGIN + 60 * MS, .vgpu = 3, .job = 50,
+		.cookie = 3, .took_ns = 40 * MS, .status = -EIO,
+	};
+	model = build(events, COUNT(events));
+	text = written(trace_svg_write, &model, 0);
+	assert_int_equal(count_of(text, ">network<"), 2);
+	assert_true(strstr(text, ">network<") < strstr(text, ">lane 1 (copy)<"));
+	assert_true(strstr(text, ">lane 1 (copy)<") < strstr(text, ">lane 0 (compute)<"));
+	assert_contains(text, "vgpu 3: group 2 came after 10ms");
+	assert_contains(text, ">group 2<");
+	assert_int_equal(count_of(text, " failed\""), 1);
+	assert_contains(text, "vgpu 3: group 3 failed after 40ms");
+	assert_contains(text, "vgpu 3 on gpu 0: busy 2ms, waited 0, preempted 0 times; "
+			      "4 groups of weights in 63ms");
 	free(text);
 	trace_model_free(&model);
 }
@@ -429,10 +592,16 @@ int main(void)
 		cmocka_unit_test(what_is_cut_off_ends_at_the_edges),
 		cmocka_unit_test(a_lost_stop_does_not_hide_what_follows),
 		cmocka_unit_test(waits_that_overlap_have_rows_of_their_own),
+		cmocka_unit_test(groups_follow_each_other_on_the_row_of_their_load),
+		cmocka_unit_test(a_load_that_is_over_leaves_its_row_to_the_next),
+		cmocka_unit_test(copies_come_before_what_is_computed_with_them),
+		cmocka_unit_test(a_cropped_trace_is_as_long_as_what_happened),
 		cmocka_unit_test(json_has_a_thread_for_each_lane_and_its_jobs),
 		cmocka_unit_test(json_has_waits_on_a_thread_for_each_vgpu),
 		cmocka_unit_test(json_has_an_arrow_from_a_preemption_to_where_the_job_goes_on),
+		cmocka_unit_test(json_has_a_thread_for_each_load_with_its_groups),
 		cmocka_unit_test(the_picture_has_rows_colours_marks_and_a_legend),
+		cmocka_unit_test(the_picture_has_the_stages_of_a_load),
 		cmocka_unit_test(the_picture_of_many_jobs_stays_small),
 		cmocka_unit_test(nothing_is_a_trace_too),
 		cmocka_unit_test(jobs_have_names),

@@ -25,14 +25,15 @@ struct files {
 	FILE *svg;
 };
 
-static int add_name(struct trace_name **names, size_t *count, uint32_t id, const char *name)
+static int add_name(struct trace_name **names, size_t *count, uint32_t id, uint32_t gpu,
+		    const char *name)
 {
 	struct trace_name *grown = reallocarray(*names, *count + 1, sizeof(*grown));
 
 	if (!grown)
 		return -ENOMEM;
 	*names = grown;
-	grown[*count] = (struct trace_name){ .id = id };
+	grown[*count] = (struct trace_name){ .id = id, .gpu = gpu };
 	/* The writers do not quote. */
 	if (!label_check(name))
 		strcpy(grown[*count].name, name);
@@ -44,14 +45,15 @@ static int name_gpu(const struct distmind_gpu_record *gpu, void *arg)
 {
 	struct trace_names *names = arg;
 
-	return add_name(&names->gpus, &names->gpu_count, gpu->id, gpu->name);
+	return add_name(&names->gpus, &names->gpu_count, gpu->id, gpu->id, gpu->name);
 }
 
 static int name_vgpu(const struct distmind_vgpu_record *vgpu, void *arg)
 {
 	struct trace_names *names = arg;
 
-	return add_name(&names->vgpus, &names->vgpu_count, vgpu->id, vgpu->name);
+	return add_name(&names->vgpus, &names->vgpu_count, vgpu->id, vgpu->gpu,
+			vgpu->name);
 }
 
 /* Those who are there now; others have to do with their numbers. */
@@ -59,6 +61,43 @@ static void find_names(struct ctl *ctl, struct trace_names *names)
 {
 	distmind_pool_gpus(ctl->pool, name_gpu, names);
 	distmind_pool_vgpus(ctl->pool, name_vgpu, names);
+}
+
+/* The vgpu, if it is one of those in which the daemon keeps weights. */
+static const struct trace_name *find_weights(const struct trace_names *names, uint32_t vgpu)
+{
+	const struct trace_name *name = names->vgpus, *end = name + names->vgpu_count;
+
+	while (name < end && name->id != vgpu)
+		name++;
+	if (name == end || name->gpu == DISTMIND_GPU_NONE ||
+	    strncmp(name->name, DISTMIND_WEIGHTS_PREFIX, strlen(DISTMIND_WEIGHTS_PREFIX)))
+		return NULL;
+	return name;
+}
+
+/*
+ * Of the signals, keep the daemon's, which say how much of a model has come, and to which
+ * gpu. What applications signal means something to them only.
+ */
+static void keep_weights(struct trace_recording *recording, const struct trace_names *names,
+			 uint32_t gpu)
+{
+	size_t i, kept = 0;
+
+	for (i = 0; i < recording->count; i++) {
+		struct trace_event *event = &recording->events[i];
+
+		if (event->kind == TRACE_SIGNAL) {
+			const struct trace_name *vgpu = find_weights(names, event->vgpu);
+
+			if (!vgpu || (gpu != DISTMIND_GPU_NONE && gpu != vgpu->gpu))
+				continue;
+			event->gpu = vgpu->gpu;
+		}
+		recording->events[kept++] = *event;
+	}
+	recording->count = kept;
 }
 
 static int open_file(struct ctl *ctl, const char *path, FILE **file)
@@ -105,6 +144,7 @@ static int report(struct ctl *ctl, const struct options *options,
 	print_number(&print, "lost_events", "LOST", recording->lost);
 	print_number(&print, "runs", "RUNS", model->slice_count);
 	print_number(&print, "preemptions", "PREEMPTED", asked);
+	print_number(&print, "groups", "GROUPS", model->arrival_count);
 	print_row_close(&print);
 	print_list_close(&print);
 	if (recording->full)
@@ -125,19 +165,27 @@ static int trace(struct ctl *ctl, const struct options *options, const struct fi
 	ret = trace_record(ctl, &options->wish, &recording);
 	if (ret)
 		return ret;
+	find_names(ctl, &names);
+	keep_weights(&recording, &names, options->wish.gpu);
 	ret = trace_model_build(recording.events, recording.count, recording.begin_ns,
 				recording.end_ns, &model);
 	free(recording.events);
-	if (ret)
-		return ctl_fail(ctl, "cannot draw the trace: %s; try a shorter one",
-				strerror(-ret));
-	find_names(ctl, &names);
+	if (ret) {
+		ret = ctl_fail(ctl, "cannot draw the trace: %s; try a shorter one",
+			       strerror(-ret));
+		goto out_names;
+	}
+	/* Nobody starts and ends it by hand at the right moment. */
+	if (!options->wish.duration_ns)
+		trace_model_crop(&model);
 	if (files->output)
 		trace_json_write(&model, &names, recording.lost, files->output);
 	if (files->svg)
 		trace_svg_write(&model, &names, recording.lost, files->svg);
 	ret = report(ctl, options, &recording, &model);
 	trace_model_free(&model);
+
+out_names:
 	free(names.gpus);
 	free(names.vgpus);
 	return ret;

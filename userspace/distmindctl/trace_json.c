@@ -8,13 +8,14 @@
 #include "trace_write.h"
 
 #define LANE_TID 1
-#define WAIT_TID 1000 /* after the lanes, of which there are at most DISTMIND_LANES_MAX */
+#define ARRIVAL_TID (LANE_TID + DISTMIND_LANES_MAX)
 
 struct writer {
 	const struct trace_model *model;
 	const struct trace_names *names;
 	FILE *out;
 	bool begun;
+	uint32_t tracks; /* so far */
 };
 
 static uint32_t pid_of(uint32_t gpu)
@@ -22,12 +23,14 @@ static uint32_t pid_of(uint32_t gpu)
 	return gpu + 1;
 }
 
-/* Of a vgpu's first row of waits: vgpus before it have taken theirs. */
+/* Of a vgpu's first row of waits: arrivals and vgpus before it have taken theirs. */
 static uint32_t wait_tid(const struct trace_model *model, size_t vgpu)
 {
-	uint32_t tid = WAIT_TID;
+	uint32_t tid = ARRIVAL_TID;
 	size_t i;
 
+	for (i = 0; i < model->gpu_count; i++)
+		tid += model->gpus[i].rows;
 	for (i = 0; i < vgpu; i++)
 		tid += model->vgpus[i].rows;
 	return tid;
@@ -60,10 +63,25 @@ static void put_name(struct writer *writer, const char *kind, uint32_t pid, uint
 		number, *name ? " (" : "", name, *name ? ")" : "", tail);
 }
 
+/* Tracks are shown in the order in which they are told. */
 static void put_order(struct writer *writer, uint32_t pid, uint32_t tid)
 {
 	begin(writer, "M", pid, tid);
-	fprintf(writer->out, ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}", tid);
+	fprintf(writer->out, ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}",
+		writer->tracks++);
+}
+
+static void put_gpu(struct writer *writer, const struct trace_gpu *gpu)
+{
+	const struct trace_names *names = writer->names;
+	uint32_t pid = pid_of(gpu->gpu), row;
+
+	put_name(writer, "process_name", pid, 0, "gpu", gpu->gpu,
+		 trace_name_of(names->gpus, names->gpu_count, gpu->gpu), "");
+	for (row = 0; row < gpu->rows; row++) {
+		put_name(writer, "thread_name", pid, ARRIVAL_TID + row, "network", row, "", "");
+		put_order(writer, pid, ARRIVAL_TID + row);
+	}
 }
 
 static void put_tracks(struct writer *writer)
@@ -72,15 +90,14 @@ static void put_tracks(struct writer *writer)
 	const struct trace_names *names = writer->names;
 	size_t i;
 
+	for (i = 0; i < model->gpu_count; i++)
+		put_gpu(writer, &model->gpus[i]);
 	for (i = 0; i < model->lane_count; i++) {
 		const struct trace_lane *lane = &model->lanes[i];
 		uint32_t pid = pid_of(lane->gpu);
 
-		if (!i || model->lanes[i - 1].gpu != lane->gpu)
-			put_name(writer, "process_name", pid, 0, "gpu", lane->gpu,
-				 trace_name_of(names->gpus, names->gpu_count, lane->gpu), "");
-		put_name(writer, "thread_name", pid, LANE_TID + lane->lane, "lane", lane->lane, "",
-			 "");
+		put_name(writer, "thread_name", pid, LANE_TID + lane->lane, "lane", lane->lane,
+			 trace_lane_name(lane), "");
 		put_order(writer, pid, LANE_TID + lane->lane);
 	}
 	for (i = 0; i < model->vgpu_count; i++) {
@@ -94,6 +111,25 @@ static void put_tracks(struct writer *writer)
 				 " waits");
 			put_order(writer, pid_of(vgpu->gpu), wait_tid(model, i) + row);
 		}
+	}
+}
+
+static void put_arrivals(struct writer *writer)
+{
+	const struct trace_model *model = writer->model;
+	size_t i;
+
+	for (i = 0; i < model->arrival_count; i++) {
+		const struct trace_arrival *arrival = &model->arrivals[i];
+
+		begin(writer, "X", pid_of(arrival->gpu), ARRIVAL_TID + arrival->row);
+		put_time(writer, arrival->begin_ns);
+		put_us(writer, "dur", arrival->end_ns - arrival->begin_ns);
+		fprintf(writer->out,
+			",\"cat\":\"network\",\"name\":\"group %" PRIu64 "\",\"args\":{\"vgpu\":%u,"
+			"\"timeline\":%" PRIu64 ",\"group\":%" PRIu64 ",\"error\":%d}}",
+			arrival->group, arrival->vgpu, arrival->timeline, arrival->group,
+			arrival->status);
 	}
 }
 
@@ -193,6 +229,7 @@ void trace_json_write(const struct trace_model *model, const struct trace_names 
 		"\"begin_ns\":%" PRIu64 ",\"lost_events\":%" PRIu64 "},\n\"traceEvents\":[",
 		model->begin_ns, lost);
 	put_tracks(&writer);
+	put_arrivals(&writer);
 	put_slices(&writer);
 	put_waits(&writer);
 	put_marks(&writer);

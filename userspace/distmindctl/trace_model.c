@@ -30,6 +30,12 @@ struct lane {
 	size_t open; /* slice */
 };
 
+/* Of arrivals: who has it, and until when. */
+struct row {
+	uint64_t timeline;
+	uint64_t end_ns;
+};
+
 /* A growing array. */
 struct list {
 	void *items;
@@ -38,7 +44,7 @@ struct list {
 
 struct builder {
 	uint64_t begin_ns, end_ns;
-	struct list slices, waits, marks, lanes, vgpus;
+	struct list slices, waits, marks, arrivals, gpus, lanes, vgpus;
 	void *jobs;
 	bool out_of_memory;
 };
@@ -103,14 +109,15 @@ static void drop_job(struct builder *builder, struct job *job)
 }
 
 /* There are few. */
-static struct lane *find_lane(struct builder *builder, const struct trace_event *event)
+static struct lane *find_lane(struct builder *builder, uint32_t gpu, uint32_t lane)
 {
 	struct lane *lanes = builder->lanes.items;
-	struct lane new = { .is = { event->gpu, event->lane }, .open = NONE };
+	struct lane new = { .is = { .gpu = gpu, .lane = lane, .type = TRACE_TYPE_UNKNOWN },
+			    .open = NONE };
 	size_t i;
 
 	for (i = 0; i < builder->lanes.count; i++) {
-		if (lanes[i].is.gpu == event->gpu && lanes[i].is.lane == event->lane)
+		if (lanes[i].is.gpu == gpu && lanes[i].is.lane == lane)
 			return &lanes[i];
 	}
 	return append(builder, &builder->lanes, &new, sizeof(new));
@@ -224,15 +231,31 @@ static void job_is_preempted(struct builder *builder, const struct trace_event *
 	append(builder, &builder->marks, &mark, sizeof(mark));
 }
 
+static void group_arrives(struct builder *builder, const struct trace_event *event)
+{
+	struct trace_arrival arrival = {
+		.gpu = event->gpu, .vgpu = event->vgpu, .timeline = event->job,
+		.group = event->cookie, .status = event->status, .end_ns = event->time_ns,
+		.begin_ns = before(builder, event->time_ns, event->took_ns),
+	};
+
+	append(builder, &builder->arrivals, &arrival, sizeof(arrival));
+}
+
 static void take(struct builder *builder, const struct trace_event *event)
 {
-	struct job *job = find_job(builder, event);
 	struct lane *lane = NULL;
+	struct job *job;
 
+	if (event->kind == TRACE_SIGNAL) {
+		group_arrives(builder, event);
+		return;
+	}
+	job = find_job(builder, event);
 	if (!job)
 		return;
 	if (event->kind != TRACE_READY)
-		lane = find_lane(builder, event);
+		lane = find_lane(builder, event->gpu, event->lane);
 	if (event->kind != TRACE_READY && !lane)
 		return;
 	if (event->kind == TRACE_READY || event->kind == TRACE_START) {
@@ -302,8 +325,27 @@ static int compare_lanes(const void *a, const void *b)
 {
 	const struct lane *x = a, *y = b;
 
-	return x->is.gpu != y->is.gpu ? order(x->is.gpu, y->is.gpu) :
-					order(x->is.lane, y->is.lane);
+	bool copies = x->is.type == DISTMIND_JOB_COPY;
+
+	if (x->is.gpu != y->is.gpu)
+		return order(x->is.gpu, y->is.gpu);
+	if (copies != (y->is.type == DISTMIND_JOB_COPY))
+		return copies ? -1 : 1;
+	return order(x->is.lane, y->is.lane);
+}
+
+static int compare_arrivals(const void *a, const void *b)
+{
+	const struct trace_arrival *x = a, *y = b;
+
+	return x->gpu != y->gpu ? order(x->gpu, y->gpu) : order(x->begin_ns, y->begin_ns);
+}
+
+static int compare_gpus(const void *a, const void *b)
+{
+	const struct trace_gpu *x = a, *y = b;
+
+	return order(x->gpu, y->gpu);
 }
 
 static int compare_vgpus(const void *a, const void *b)
@@ -317,6 +359,19 @@ static void sort(struct list *list, size_t size, int (*compare)(const void *, co
 {
 	if (list->count)
 		qsort(list->items, list->count, size, compare);
+}
+
+static struct trace_gpu *find_gpu(struct builder *builder, uint32_t gpu)
+{
+	struct trace_gpu *gpus = builder->gpus.items;
+	struct trace_gpu new = { .gpu = gpu };
+	size_t i;
+
+	for (i = 0; i < builder->gpus.count; i++) {
+		if (gpus[i].gpu == gpu)
+			return &gpus[i];
+	}
+	return append(builder, &builder->gpus, &new, sizeof(new));
 }
 
 /* There are hundreds at most. */
@@ -349,8 +404,72 @@ static void place_wait(struct builder *builder, struct trace_vgpu *vgpu, struct 
 		vgpu->rows++;
 }
 
+/*
+ * The row of its load, or one that is free again. The kernel measures and the trace
+ * does, a little later each: a group may seem to begin before the last one ended.
+ */
+static void place_arrival(struct builder *builder, struct trace_gpu *gpu,
+			  struct trace_arrival *arrival, struct list *list)
+{
+	struct row row = { arrival->timeline, arrival->end_ns }, *rows = list->items;
+	uint32_t i;
+
+	arrival->row = gpu->rows;
+	for (i = 0; i < gpu->rows; i++) {
+		if (rows[i].timeline == arrival->timeline) {
+			if (arrival->begin_ns < rows[i].end_ns)
+				arrival->begin_ns = rows[i].end_ns;
+			arrival->row = i;
+			break;
+		}
+		if (arrival->row == gpu->rows && rows[i].end_ns <= arrival->begin_ns)
+			arrival->row = i;
+	}
+	if (arrival->row < gpu->rows)
+		rows[arrival->row] = row;
+	else if (append(builder, list, &row, sizeof(row)))
+		gpu->rows++;
+}
+
+static void place_arrivals(struct builder *builder)
+{
+	struct trace_arrival *arrivals = builder->arrivals.items;
+	struct list rows = { 0 };
+	struct trace_gpu *gpu;
+	size_t i;
+
+	for (i = 0; i < builder->arrivals.count; i++) {
+		gpu = find_gpu(builder, arrivals[i].gpu);
+		if (!gpu)
+			break;
+		if (!gpu->rows)
+			rows.count = 0;
+		place_arrival(builder, gpu, &arrivals[i], &rows);
+	}
+	free(rows.items);
+}
+
+/* Where the slices of each lane are, and what they are. */
+static void fill_lanes(struct builder *builder)
+{
+	struct trace_slice *slice = builder->slices.items;
+	struct trace_lane *lane = NULL;
+	size_t i;
+
+	for (i = 0; i < builder->slices.count; i++, slice++) {
+		if (!lane || lane->gpu != slice->gpu || lane->lane != slice->lane) {
+			lane = &find_lane(builder, slice->gpu, slice->lane)->is;
+			lane->first = i;
+		}
+		lane->count++;
+		if (slice->type == DISTMIND_JOB_COPY || slice->type == DISTMIND_JOB_LAUNCH)
+			lane->type = slice->type;
+	}
+}
+
 static void count_vgpus(struct builder *builder)
 {
+	struct trace_arrival *arrivals = builder->arrivals.items;
 	struct trace_slice *slices = builder->slices.items;
 	struct trace_wait *waits = builder->waits.items;
 	struct trace_mark *marks = builder->marks.items;
@@ -371,6 +490,13 @@ static void count_vgpus(struct builder *builder)
 			return;
 		vgpu->asked += marks[i].kind == TRACE_ASK;
 	}
+	for (i = 0; i < builder->arrivals.count; i++) {
+		vgpu = find_vgpu(builder, arrivals[i].gpu, arrivals[i].vgpu);
+		if (!vgpu)
+			return;
+		vgpu->groups++;
+		vgpu->load_ns += arrivals[i].end_ns - arrivals[i].begin_ns;
+	}
 	for (i = 0; i < builder->waits.count; i++) {
 		vgpu = find_vgpu(builder, waits[i].gpu, waits[i].vgpu);
 		if (!vgpu)
@@ -381,6 +507,16 @@ static void count_vgpus(struct builder *builder)
 		place_wait(builder, vgpu, &waits[i], &ends);
 	}
 	free(ends.items);
+}
+
+/* Every gpu has a vgpu that something is told of. */
+static void find_gpus(struct builder *builder)
+{
+	struct trace_vgpu *vgpus = builder->vgpus.items;
+	size_t i;
+
+	for (i = 0; i < builder->vgpus.count; i++)
+		find_gpu(builder, vgpus[i].gpu);
 }
 
 /* The writers know lanes without what is open on them. */
@@ -413,14 +549,21 @@ int trace_model_build(struct trace_event *events, size_t count, uint64_t begin_n
 	tdestroy(builder.jobs, free);
 	sort(&builder.slices, sizeof(struct trace_slice), compare_slices);
 	sort(&builder.waits, sizeof(struct trace_wait), compare_waits);
+	sort(&builder.arrivals, sizeof(struct trace_arrival), compare_arrivals);
+	fill_lanes(&builder);
 	sort(&builder.lanes, sizeof(struct lane), compare_lanes);
+	place_arrivals(&builder);
 	count_vgpus(&builder);
 	sort(&builder.vgpus, sizeof(struct trace_vgpu), compare_vgpus);
+	find_gpus(&builder);
+	sort(&builder.gpus, sizeof(struct trace_gpu), compare_gpus);
 	*model = (struct trace_model){
 		.begin_ns = begin_ns, .end_ns = end_ns,
 		.slices = builder.slices.items, .slice_count = builder.slices.count,
 		.waits = builder.waits.items, .wait_count = builder.waits.count,
 		.marks = builder.marks.items, .mark_count = builder.marks.count,
+		.arrivals = builder.arrivals.items, .arrival_count = builder.arrivals.count,
+		.gpus = builder.gpus.items, .gpu_count = builder.gpus.count,
 		.vgpus = builder.vgpus.items, .vgpu_count = builder.vgpus.count,
 	};
 	give_lanes(&builder, model);
@@ -435,9 +578,36 @@ void trace_model_free(struct trace_model *model)
 	free(model->slices);
 	free(model->waits);
 	free(model->marks);
+	free(model->arrivals);
+	free(model->gpus);
 	free(model->lanes);
 	free(model->vgpus);
 	*model = (struct trace_model){ 0 };
+}
+
+static void span(uint64_t *from, uint64_t *to, uint64_t begin_ns, uint64_t end_ns)
+{
+	*from = begin_ns < *from ? begin_ns : *from;
+	*to = end_ns > *to ? end_ns : *to;
+}
+
+void trace_model_crop(struct trace_model *model)
+{
+	uint64_t from = UINT64_MAX, to = 0;
+	size_t i;
+
+	for (i = 0; i < model->slice_count; i++)
+		span(&from, &to, model->slices[i].begin_ns, model->slices[i].end_ns);
+	for (i = 0; i < model->wait_count; i++)
+		span(&from, &to, model->waits[i].begin_ns, model->waits[i].end_ns);
+	for (i = 0; i < model->mark_count; i++)
+		span(&from, &to, model->marks[i].time_ns, model->marks[i].time_ns);
+	for (i = 0; i < model->arrival_count; i++)
+		span(&from, &to, model->arrivals[i].begin_ns, model->arrivals[i].end_ns);
+	if (from > to)
+		return;
+	model->begin_ns = from;
+	model->end_ns = to;
 }
 
 size_t trace_model_vgpu(const struct trace_model *model, uint32_t gpu, uint32_t vgpu)
@@ -446,6 +616,6 @@ size_t trace_model_vgpu(const struct trace_model *model, uint32_t gpu, uint32_t 
 	const struct trace_vgpu *found = bsearch(&key, model->vgpus, model->vgpu_count,
 						 sizeof(key), compare_vgpus);
 
-	/* Every vgpu of a slice, wait or mark is there. */
+	/* Every vgpu of a slice, wait, mark or arrival is there. */
 	return (size_t)(found - model->vgpus);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What the lanes did, made from what the module's tracepoints told. Pure: from a
- * list of events, in any order and with gaps, to slices of lanes, waits of vgpus
- * and marks of preemptions, which the writers draw.
+ * list of events, in any order and with gaps, to slices of lanes, waits of vgpus,
+ * marks of preemptions and weights that arrive, which the writers draw.
  *
  * Times are nanoseconds of CLOCK_MONOTONIC. Everything in a model lies within its
  * begin and end. The model owns its arrays; it keeps nothing of the events.
@@ -19,6 +19,7 @@ enum trace_kind {
 	TRACE_READY,
 	TRACE_START,
 	TRACE_STOP,
+	TRACE_SIGNAL,
 	TRACE_ASK,
 	TRACE_HOOK,
 	TRACE_HANG,
@@ -36,10 +37,10 @@ struct trace_event {
 	uint32_t type;
 	uint32_t operation;
 	uint32_t blocks;
-	uint64_t job;
-	uint64_t cookie;
-	uint64_t took_ns; /* TRACE_START: it waited, TRACE_STOP: it ran */
-	int32_t status;	  /* of TRACE_STOP, or the result of TRACE_HOOK */
+	uint64_t job;	  /* TRACE_SIGNAL: the timeline */
+	uint64_t cookie;  /* TRACE_SIGNAL: its value */
+	uint64_t took_ns; /* START: it waited, STOP: it ran, SIGNAL: since the one before */
+	int32_t status;	  /* of TRACE_STOP and TRACE_SIGNAL, or the result of TRACE_HOOK */
 };
 
 enum trace_end {
@@ -95,9 +96,29 @@ struct trace_mark {
 	int32_t status; /* of the hook */
 };
 
+/* A group of a model's weights on its way to a gpu, since the one before it was there. */
+struct trace_arrival {
+	uint32_t gpu;
+	uint32_t vgpu;
+	uint64_t timeline; /* of the load */
+	uint64_t group;	   /* the last, if several came at once; from 1 */
+	uint64_t begin_ns;
+	uint64_t end_ns;
+	uint32_t row;	/* of its gpu: loads at the same time have rows of their own */
+	int32_t status; /* it did not come */
+};
+
 struct trace_lane {
 	uint32_t gpu;
 	uint32_t lane;
+	uint32_t type; /* what it is for: launches or copies, or TRACE_TYPE_UNKNOWN */
+	size_t first;  /* of its slices */
+	size_t count;
+};
+
+struct trace_gpu {
+	uint32_t gpu;
+	uint32_t rows; /* of arrivals */
 };
 
 struct trace_vgpu {
@@ -106,8 +127,10 @@ struct trace_vgpu {
 	uint32_t rows;	  /* of waits */
 	uint32_t slices;
 	uint32_t asked;	  /* preemptions */
+	uint32_t groups;  /* that arrived, or did not */
 	uint64_t busy_ns; /* within the trace */
 	uint64_t wait_ns;
+	uint64_t load_ns;
 };
 
 struct trace_model {
@@ -122,9 +145,16 @@ struct trace_model {
 	/* By time. */
 	struct trace_mark *marks;
 	size_t mark_count;
-	/* By gpu, then number; a vgpu that has moved is there for each gpu. */
+	/* By gpu and time. */
+	struct trace_arrival *arrivals;
+	size_t arrival_count;
+	/* Those that anything is told of, by number. */
+	struct trace_gpu *gpus;
+	size_t gpu_count;
+	/* By gpu; copies before launches, as weights go; then number. */
 	struct trace_lane *lanes;
 	size_t lane_count;
+	/* By gpu, then number; a vgpu that has moved is there for each gpu. */
 	struct trace_vgpu *vgpus;
 	size_t vgpu_count;
 };
@@ -133,6 +163,9 @@ struct trace_model {
 int trace_model_build(struct trace_event *events, size_t count, uint64_t begin_ns,
 		      uint64_t end_ns, struct trace_model *model);
 void trace_model_free(struct trace_model *model);
+
+/* Let it begin and end with what happened. */
+void trace_model_crop(struct trace_model *model);
 
 /* The index of the vgpu in model->vgpus, for its colour and track. */
 size_t trace_model_vgpu(const struct trace_model *model, uint32_t gpu, uint32_t vgpu);

@@ -20,11 +20,18 @@
 #define LOOK_NS	      (50 * NSEC_PER_MSEC)
 #define EVENTS_MAX    ((size_t)4 << 20)	   /* 300 MB, and more than a browser shows */
 
-static const char *const tracepoints[TRACE_KINDS] = {
-	[TRACE_READY] = "distmind_job_ready",	 [TRACE_START] = "distmind_job_start",
-	[TRACE_STOP] = "distmind_job_stop",	 [TRACE_ASK] = "distmind_preempt_ask",
-	[TRACE_HOOK] = "distmind_preempt_hook",	 [TRACE_HANG] = "distmind_preempt_hang",
-	[TRACE_KILL] = "distmind_preempt_kill",
+/* And what they call their times and ends, if they have any. */
+static const struct {
+	const char *name, *took, *status;
+} tracepoints[TRACE_KINDS] = {
+	[TRACE_READY] = { "distmind_job_ready", NULL, NULL },
+	[TRACE_START] = { "distmind_job_start", "wait_ns", NULL },
+	[TRACE_STOP] = { "distmind_job_stop", "ran_ns", "status" },
+	[TRACE_SIGNAL] = { "distmind_timeline_signal", "since_ns", "error" },
+	[TRACE_ASK] = { "distmind_preempt_ask", NULL, NULL },
+	[TRACE_HOOK] = { "distmind_preempt_hook", NULL, "result" },
+	[TRACE_HANG] = { "distmind_preempt_hang", NULL, NULL },
+	[TRACE_KILL] = { "distmind_preempt_kill", NULL, NULL },
 };
 
 struct recorder {
@@ -40,7 +47,7 @@ struct recorder {
 /* Fields that a tracepoint does not have stay 0. */
 static uint64_t field(struct tep_event *event, struct tep_record *record, const char *name)
 {
-	struct tep_format_field *found = tep_find_field(event, name);
+	struct tep_format_field *found = name ? tep_find_field(event, name) : NULL;
 	unsigned long long value;
 
 	return found && !tep_read_number_field(found, record->data, &value) ? value : 0;
@@ -80,10 +87,10 @@ static int take(struct tep_event *event, struct tep_record *record, int cpu, voi
 		.type = field(event, record, "type"),
 		.operation = field(event, record, "operation"),
 		.blocks = field(event, record, "blocks"),
-		.job = field(event, record, "job"),
-		.cookie = field(event, record, "cookie"),
-		.took_ns = field(event, record, kind == TRACE_START ? "wait_ns" : "ran_ns"),
-		.status = field(event, record, kind == TRACE_HOOK ? "result" : "status"),
+		.job = field(event, record, kind == TRACE_SIGNAL ? "timeline" : "job"),
+		.cookie = field(event, record, kind == TRACE_SIGNAL ? "value" : "cookie"),
+		.took_ns = field(event, record, tracepoints[kind].took),
+		.status = field(event, record, tracepoints[kind].status),
 	};
 	return 0;
 }
@@ -126,19 +133,19 @@ static int check_tracefs(struct ctl *ctl)
 		return ctl_fail(ctl, "cannot trace: %s: %s; run it as root", dir,
 				strerror(errno));
 	for (kind = 0; kind < TRACE_KINDS; kind++) {
-		if (!tracefs_event_file_exists(NULL, SYSTEM, tracepoints[kind], "format"))
+		if (!tracefs_event_file_exists(NULL, SYSTEM, tracepoints[kind].name, "format"))
 			return ctl_fail(ctl,
 					"cannot trace: the loaded module has no tracepoint %s; "
 					"load the one of this version: modprobe -r distmind && "
 					"modprobe distmind",
-					tracepoints[kind]);
+					tracepoints[kind].name);
 	}
 	return CTL_OK;
 }
 
 static int set_event(struct recorder *recorder, enum trace_kind kind, uint32_t gpu)
 {
-	const char *name = tracepoints[kind];
+	const char *name = tracepoints[kind].name;
 	struct tep_event *event = tep_find_event_by_name(recorder->tep, SYSTEM, name);
 	char filter[32];
 
@@ -146,7 +153,8 @@ static int set_event(struct recorder *recorder, enum trace_kind kind, uint32_t g
 		return -1;
 	recorder->ids[kind] = event->id;
 	snprintf(filter, sizeof(filter), "gpu == %u", gpu);
-	if (gpu != DISTMIND_GPU_NONE &&
+	/* Timelines are of no gpu. */
+	if (gpu != DISTMIND_GPU_NONE && kind != TRACE_SIGNAL &&
 	    tracefs_event_file_write(recorder->instance, SYSTEM, name, "filter", filter) < 0)
 		return -1;
 	return tracefs_event_enable(recorder->instance, SYSTEM, name);
@@ -180,7 +188,7 @@ static int open_recorder(struct recorder *recorder, uint32_t gpu)
 			return ctl_fail(recorder->ctl,
 					"cannot enable the tracepoint %s: %s; is the kernel "
 					"locked down?",
-					tracepoints[kind], strerror(errno));
+					tracepoints[kind].name, strerror(errno));
 	}
 	return CTL_OK;
 }
@@ -253,9 +261,9 @@ static int record(struct recorder *recorder, uint64_t duration_ns, int signals)
 	recording->begin_ns = screen_now();
 	if (duration_ns)
 		until = recording->begin_ns + duration_ns;
-	else
-		ctl_hint(recorder->ctl, "recording; Ctrl-C ends it");
 	tracefs_trace_on(recorder->instance);
+	if (!duration_ns)
+		ctl_hint(recorder->ctl, "recording; Ctrl-C ends it");
 	ret = follow(recorder, until, signals);
 	recording->end_ns = screen_now();
 	tracefs_trace_off(recorder->instance);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * From top to bottom: a line of figures, the axis, and for each gpu its lanes and
- * below them, thin, the waits of its vgpus; then a legend. Details are titles,
- * which browsers show where the pointer is. What would be narrower than a pixel
- * can show is drawn together with its neighbours, so that the picture's size
- * does not depend on how much happened.
+ * From top to bottom: a line of figures, the axis, and for each gpu the weights that
+ * come to it, its lanes and below them, thin, the waits of its vgpus; then a legend.
+ * Details are titles, which browsers show where the pointer is. What would be
+ * narrower than a pixel can show is drawn together with its neighbours, so that the
+ * picture's size does not depend on how much happened.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "trace_write.h"
 
 #define WIDTH	 1200
-#define LEFT	 150
+#define LEFT	 176
 #define RIGHT	 (WIDTH - 24)
 #define TOP	 64
 #define LANE	 30 /* height of a row, and what is free below it */
@@ -46,11 +46,13 @@ struct writer {
 	FILE *out;
 };
 
-/* Neighbours of one colour that are drawn as one. */
+/* Neighbours of one colour that are drawn as one: jobs, or groups of weights. */
 struct run {
-	const struct trace_slice *first;
+	/* The first: either of them. */
+	const struct trace_slice *slice;
+	const struct trace_arrival *arrival;
 	size_t colour;
-	uint32_t jobs;
+	uint32_t count;
 	double from, to;
 };
 
@@ -90,11 +92,9 @@ static double height_of(const struct trace_model *model)
 	double height = TOP + LEGEND * (model->vgpu_count + 1.0);
 	size_t i;
 
-	for (i = 0; i < model->lane_count; i++) {
-		height += LANE + LANE_GAP;
-		if (!i || model->lanes[i - 1].gpu != model->lanes[i].gpu)
-			height += HEADING;
-	}
+	height += (LANE + LANE_GAP) * (double)model->lane_count;
+	for (i = 0; i < model->gpu_count; i++)
+		height += HEADING + (LANE + LANE_GAP) * (double)model->gpus[i].rows;
 	for (i = 0; i < model->vgpu_count; i++)
 		height += model->vgpus[i].rows ? WAIT + WAIT_GAP : 0;
 	return height;
@@ -152,58 +152,109 @@ static void put_head(struct writer *writer, uint64_t lost)
 	fputs("</text>\n", writer->out);
 }
 
-static void put_run(struct writer *writer, const struct run *run, double y)
+/* What it is, and the words that are written on it if there is room. */
+static void put_slice_title(struct writer *writer, const struct trace_slice *slice, char *text,
+			    size_t len)
 {
-	const struct trace_slice *slice = run->first;
-	double width = run->to - run->from - SEAM;
-	char text[64], took[32];
+	char took[32];
 
-	if (!run->jobs)
-		return;
-	fprintf(writer->out,
-		"<rect class=\"c%zu%s\" x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%d\"><title>",
-		run->colour, slice->end == TRACE_FAILED ? " failed" : "", run->from, y,
-		width > FINE ? width : FINE, LANE);
-	put_vgpu(writer, slice->vgpu);
-	if (run->jobs > 1) {
-		fprintf(writer->out, ": %u runs of jobs</title></rect>\n", run->jobs);
-		return;
-	}
-	trace_job_text(slice, text, sizeof(text));
+	trace_job_text(slice, text, len);
 	duration_format(slice->end_ns - slice->begin_ns, took, sizeof(took));
 	fprintf(writer->out, ": %s, job %" PRIu64 ", %s, %s", text, slice->job, took,
 		trace_end_name(slice->end));
 	if (slice->blocks)
 		fprintf(writer->out, ", from block %" PRIu64 " of %u", slice->cookie,
 			slice->blocks);
+}
+
+static void put_arrival_title(struct writer *writer, const struct trace_arrival *arrival,
+			      char *text, size_t len)
+{
+	char took[32];
+
+	snprintf(text, len, "group %" PRIu64, arrival->group);
+	duration_format(arrival->end_ns - arrival->begin_ns, took, sizeof(took));
+	fprintf(writer->out, ": %s %s after %s", text, arrival->status ? "failed" : "came", took);
+}
+
+static void put_run(struct writer *writer, const struct run *run, double y)
+{
+	const struct trace_slice *slice = run->slice;
+	bool failed = slice ? slice->end == TRACE_FAILED : run->count && run->arrival->status;
+	double width = run->to - run->from - SEAM;
+	char text[64];
+
+	if (!run->count)
+		return;
+	fprintf(writer->out,
+		"<rect class=\"c%zu%s\" x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%d\"><title>",
+		run->colour, failed ? " failed" : "", run->from, y, width > FINE ? width : FINE,
+		LANE);
+	put_vgpu(writer, slice ? slice->vgpu : run->arrival->vgpu);
+	if (run->count > 1) {
+		fprintf(writer->out, ": %u %s</title></rect>\n", run->count,
+			slice ? "runs of jobs" : "groups of weights");
+		return;
+	}
+	if (slice)
+		put_slice_title(writer, slice, text, sizeof(text));
+	else
+		put_arrival_title(writer, run->arrival, text, sizeof(text));
 	fputs("</title></rect>\n", writer->out);
+	/* The number of a group may still fit. */
+	if (!slice && width <= LETTER * strlen(text) + 8)
+		snprintf(text, sizeof(text), "%" PRIu64, run->arrival->group);
 	if (width > LETTER * strlen(text) + 8)
 		fprintf(writer->out, "<text class=\"in\" x=\"%.1f\" y=\"%.0f\">%s</text>\n",
 			run->from + 4, y + LANE / 2.0 + 4, text);
 }
 
-/* The slices of a lane, which are in the order of time, from *at on. */
-static void put_slices(struct writer *writer, const struct trace_lane *lane, size_t *at, double y)
+/* Draw what is there, and begin anew, unless the two are too small to be told apart. */
+static void add_to_run(struct writer *writer, struct run *run, const struct run *next, double y)
+{
+	if (run->count && next->from - run->to < FINE && next->to - next->from < 1 &&
+	    run->to - run->from < 1 && (next->colour == run->colour || next->to - run->to < FINE)) {
+		run->to = next->to > run->to ? next->to : run->to;
+		run->count++;
+		return;
+	}
+	put_run(writer, run, y);
+	*run = *next;
+}
+
+static void put_slices(struct writer *writer, const struct trace_lane *lane, double y)
 {
 	const struct trace_model *model = writer->model;
 	struct run run = { 0 };
+	size_t i;
 
-	for (; *at < model->slice_count; ++*at) {
-		const struct trace_slice *slice = &model->slices[*at];
-		double from = x_of(model, slice->begin_ns), to = x_of(model, slice->end_ns);
-		size_t colour;
+	for (i = lane->first; i < lane->first + lane->count; i++) {
+		const struct trace_slice *slice = &model->slices[i];
+		struct run next = { slice, NULL, colour_of(model, slice->gpu, slice->vgpu), 1,
+				    x_of(model, slice->begin_ns), x_of(model, slice->end_ns) };
 
-		if (slice->gpu != lane->gpu || slice->lane != lane->lane)
-			break;
-		colour = colour_of(model, slice->gpu, slice->vgpu);
-		if (run.jobs && from - run.to < FINE && to - from < 1 && run.to - run.from < 1 &&
-		    (colour == run.colour || to - run.to < FINE)) {
-			run.to = to > run.to ? to : run.to;
-			run.jobs++;
-			continue;
+		add_to_run(writer, &run, &next, y);
+	}
+	put_run(writer, &run, y);
+}
+
+static void put_arrivals(struct writer *writer, const struct trace_gpu *gpu, uint32_t row, double y)
+{
+	const struct trace_model *model = writer->model;
+	struct run run = { 0 };
+	size_t i;
+
+	for (i = 0; i < model->arrival_count; i++) {
+		const struct trace_arrival *arrival = &model->arrivals[i];
+
+		if (arrival->gpu == gpu->gpu && arrival->row == row) {
+			struct run next = { NULL, arrival,
+					    colour_of(model, arrival->gpu, arrival->vgpu), 1,
+					    x_of(model, arrival->begin_ns),
+					    x_of(model, arrival->end_ns) };
+
+			add_to_run(writer, &run, &next, y);
 		}
-		put_run(writer, &run, y);
-		run = (struct run){ slice, colour, 1, from, to };
 	}
 	put_run(writer, &run, y);
 }
@@ -277,31 +328,45 @@ static void put_waits(struct writer *writer, const struct trace_vgpu *vgpu, size
 	}
 }
 
-static double put_lanes(struct writer *writer)
+/* The background of a row, and the beginning of its name. */
+static void put_row(struct writer *writer, double y)
+{
+	fprintf(writer->out,
+		"<rect class=\"row\" x=\"%d\" y=\"%.0f\" width=\"%d\" height=\"%d\"/>"
+		"<text x=\"24\" y=\"%.0f\">",
+		LEFT, y, RIGHT - LEFT, LANE, y + LANE / 2.0 + 4);
+}
+
+static double put_rows(struct writer *writer)
 {
 	const struct trace_model *model = writer->model;
-	size_t i, slice = 0, wait = 0, vgpu = 0;
+	size_t i, lane = 0, wait = 0, vgpu = 0;
 	double y = TOP;
+	uint32_t row;
 
-	for (i = 0; i < model->lane_count; i++) {
-		const struct trace_lane *lane = &model->lanes[i];
+	for (i = 0; i < model->gpu_count; i++) {
+		const struct trace_gpu *gpu = &model->gpus[i];
 
-		if (!i || lane[-1].gpu != lane->gpu) {
-			fprintf(writer->out, "<text class=\"head\" x=\"16\" y=\"%.0f\">", y + 10);
-			put_gpu(writer, lane->gpu);
-			fputs("</text>\n", writer->out);
-			y += HEADING;
+		fprintf(writer->out, "<text class=\"head\" x=\"16\" y=\"%.0f\">", y + 10);
+		put_gpu(writer, gpu->gpu);
+		fputs("</text>\n", writer->out);
+		y += HEADING;
+		for (row = 0; row < gpu->rows; row++) {
+			put_row(writer, y);
+			fputs("network</text>\n", writer->out);
+			put_arrivals(writer, gpu, row, y);
+			y += LANE + LANE_GAP;
 		}
-		fprintf(writer->out,
-			"<rect class=\"row\" x=\"%d\" y=\"%.0f\" width=\"%d\" height=\"%d\"/>"
-			"<text x=\"24\" y=\"%.0f\">lane %u</text>\n",
-			LEFT, y, RIGHT - LEFT, LANE, y + LANE / 2.0 + 4, lane->lane);
-		put_slices(writer, lane, &slice, y);
-		put_marks(writer, lane, y);
-		y += LANE + LANE_GAP;
-		if (i + 1 < model->lane_count && lane[1].gpu == lane->gpu)
-			continue;
-		for (; vgpu < model->vgpu_count && model->vgpus[vgpu].gpu <= lane->gpu; vgpu++) {
+		for (; lane < model->lane_count && model->lanes[lane].gpu == gpu->gpu; lane++) {
+			put_row(writer, y);
+			fprintf(writer->out, "lane %u", model->lanes[lane].lane);
+			put_label(writer, trace_lane_name(&model->lanes[lane]));
+			fputs("</text>\n", writer->out);
+			put_slices(writer, &model->lanes[lane], y);
+			put_marks(writer, &model->lanes[lane], y);
+			y += LANE + LANE_GAP;
+		}
+		for (; vgpu < model->vgpu_count && model->vgpus[vgpu].gpu == gpu->gpu; vgpu++) {
 			if (!model->vgpus[vgpu].rows)
 				continue;
 			put_waits(writer, &model->vgpus[vgpu], &wait, y);
@@ -314,7 +379,7 @@ static double put_lanes(struct writer *writer)
 static void put_legend(struct writer *writer, double y)
 {
 	const struct trace_model *model = writer->model;
-	char busy[32], waited[32];
+	char busy[32], waited[32], load[32];
 	size_t i;
 
 	if (!model->vgpu_count)
@@ -330,8 +395,13 @@ static void put_legend(struct writer *writer, double y)
 			"<text x=\"%d\" y=\"%.0f\">",
 			i % COLOURS, LEFT, y - 11, LEFT + 20, y);
 		put_vgpu(writer, vgpu->vgpu);
-		fprintf(writer->out, " on gpu %u: busy %s, waited %s, preempted %u times</text>\n",
+		fprintf(writer->out, " on gpu %u: busy %s, waited %s, preempted %u times",
 			vgpu->gpu, busy, waited, vgpu->asked);
+		if (vgpu->groups) {
+			duration_format(vgpu->load_ns, load, sizeof(load));
+			fprintf(writer->out, "; %u groups of weights in %s", vgpu->groups, load);
+		}
+		fputs("</text>\n", writer->out);
 	}
 }
 
@@ -347,6 +417,6 @@ void trace_svg_write(const struct trace_model *model, const struct trace_names *
 		WIDTH, height + LEGEND, WIDTH, height + LEGEND, style);
 	put_head(&writer, lost);
 	put_axis(&writer, height);
-	put_legend(&writer, put_lanes(&writer));
+	put_legend(&writer, put_rows(&writer));
 	fputs("</svg>\n", out);
 }

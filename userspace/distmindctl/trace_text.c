@@ -38,6 +38,18 @@ void trace_job_text(const struct trace_slice *slice, char *text, size_t len)
 	}
 }
 
+const char *trace_lane_name(const struct trace_lane *lane)
+{
+	switch (lane->type) {
+	case DISTMIND_JOB_COPY:
+		return "copy";
+	case DISTMIND_JOB_LAUNCH:
+		return "compute";
+	default:
+		return "";
+	}
+}
+
 const char *trace_end_name(enum trace_end end)
 {
 	static const char *const names[] = {

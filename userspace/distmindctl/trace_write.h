@@ -13,6 +13,7 @@
 /* What operators call something; labels of the kernel, which need no quoting. */
 struct trace_name {
 	uint32_t id;
+	uint32_t gpu; /* of a vgpu: the one it is bound to */
 	char name[DISTMIND_NAME_LEN];
 };
 
@@ -29,6 +30,8 @@ const char *trace_name_of(const struct trace_name *names, size_t count, uint32_t
 
 /* What a job does: "gemm", "copy", "grant", "operation 77", "job" if that is not known. */
 void trace_job_text(const struct trace_slice *slice, char *text, size_t len);
+/* What a lane is for: "copy", "compute", or "" if that is not known. */
+const char *trace_lane_name(const struct trace_lane *lane);
 /* How it ended: "yielded". */
 const char *trace_end_name(enum trace_end end);
 /* A step of a preemption: "asked to yield". */
@@ -36,7 +39,7 @@ const char *trace_mark_name(enum trace_kind kind);
 
 /*
  * Chrome's trace format, which ui.perfetto.dev shows: a process for each gpu, in
- * it a thread for each lane and for each row of a vgpu's waits.
+ * it a thread for each row of arrivals, each lane and each row of a vgpu's waits.
  */
 void trace_json_write(const struct trace_model *model, const struct trace_names *names,
 		      uint64_t lost, FILE *out);

@@ -10,7 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PREFIX "weights-"
 #define COPY_RATE 4e9 /* bytes/s of a copy lane that was not measured yet */
 #define MEASURED_MIN (1U << 20) /* bytes; smaller loads say little about rates */
 
@@ -61,7 +60,8 @@ static int note_stale(const struct distmind_vgpu_record *vgpu, void *arg)
 {
 	struct stale *stale = arg;
 
-	if (!strncmp(vgpu->name, PREFIX, strlen(PREFIX)) && !vgpu->pid && !vgpu->clients &&
+	if (!strncmp(vgpu->name, DISTMIND_WEIGHTS_PREFIX, strlen(DISTMIND_WEIGHTS_PREFIX)) &&
+	    !vgpu->pid && !vgpu->clients &&
 	    stale->count < sizeof(stale->ids) / sizeof(stale->ids[0]))
 		stale->ids[stale->count++] = vgpu->id;
 	return 0;
@@ -117,7 +117,7 @@ static int open_device(struct weights *weights, uint32_t gpu, struct weights_dev
 
 	if (err)
 		goto err_free;
-	snprintf(record.name, sizeof(record.name), PREFIX "%.23s", info.name);
+	snprintf(record.name, sizeof(record.name), DISTMIND_WEIGHTS_PREFIX "%.23s", info.name);
 	err = distmind_pool_vgpu_create(weights->kernel, &record);
 	if (err)
 		goto err_free;

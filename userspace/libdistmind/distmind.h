@@ -356,6 +356,9 @@ struct distmind_gpu_record {
 	uint64_t preempt_latency[DISTMIND_LATENCY_BUCKETS]; /* entry i: below 2^i us */
 };
 
+/* The vgpus in which the daemon keeps the weights of models are called this and their gpu. */
+#define DISTMIND_WEIGHTS_PREFIX "weights-"
+
 struct distmind_vgpu_record {
 	uint32_t id;
 	char name[DISTMIND_NAME_LEN];
