@@ -14,15 +14,7 @@ kills=100
 alone=10 # of loads without a replica
 deadline=5000
 
-if [ "$DISTMIND_HOST" -ne 1 ]; then
-	plan 1
-	configure 96M
-	vm-barrier catalog 3
-	donate() { start_host && serve; }
-	check donor.serves donate
-	[ $tap_failed -eq 0 ] || tail -n 50 "$work/daemon" | sed 's/^/# /'
-	finish
-fi
+[ "$DISTMIND_HOST" -eq 1 ] || be_donor 96M
 
 everything_is_there() {
 	until_true pool_keeps "sorted(hosts) == ['host1', 'host2', 'host3'] and

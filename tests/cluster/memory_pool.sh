@@ -16,15 +16,7 @@
 make_model=$DISTMIND_SOURCE/tests/model/make-model
 infer=$DISTMIND_BUILD/examples/infer
 
-if [ "$DISTMIND_HOST" -ne 1 ]; then
-	plan 1
-	configure 64M
-	vm-barrier catalog 3
-	donate() { start_host && serve; }
-	check donor.serves donate
-	[ $tap_failed -eq 0 ] || sed 's/^/# /' "$work/daemon"
-	finish
-fi
+[ "$DISTMIND_HOST" -eq 1 ] || be_donor 64M
 
 all_hosts_join() {
 	start_host && until_true pool_keeps "sorted(hosts) == ['host1', 'host2', 'host3']"

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # What several hosts with one memory pool share: the daemon of each, the catalog on
 # host 1, and donors that do what host 1 asks for by files in the directory that all
-# share. Wants until_true and stop, and a directory $work.
+# share. Wants until_true and stop, and a directory $work; be_donor all of tap.sh.
 
 # The file that describes this host's part; what a volatile host gives is lost with its
 # daemon.
@@ -72,4 +72,15 @@ serve() {
 		done
 		sleep 0.05
 	done
+}
+
+# All that a donor does in a test of three hosts.
+be_donor() { # MEMORY
+	plan 1
+	configure "$1"
+	vm-barrier catalog 3
+	donate() { start_host && serve; }
+	check donor.serves donate
+	[ $tap_failed -eq 0 ] || tail -n 50 "$work/daemon" | sed 's/^/# /'
+	finish
 }
