@@ -115,3 +115,18 @@ struct distmind_vgpu *bench_vgpu(struct distmind_engine *engine, uint64_t memory
 		bench_die("%s: %s", path, strerror(-err));
 	return vgpu;
 }
+
+void bench_leave(struct distmind_engine *engine, struct distmind_vgpu *vgpu)
+{
+	uint32_t gpu = distmind_engine_gpu(engine);
+	struct distmind_vgpu_info info;
+	struct distmind_pool *pool;
+
+	if (distmind_vgpu_info(vgpu, &info) || distmind_pool_open(&pool))
+		bench_die("cannot ask what to delete");
+	distmind_vgpu_close(vgpu);
+	distmind_engine_close(engine);
+	if (distmind_pool_vgpu_delete(pool, info.id) || distmind_pool_gpu_remove(pool, gpu))
+		bench_die("cannot clean up: %s", distmind_pool_error(pool));
+	distmind_pool_close(pool);
+}

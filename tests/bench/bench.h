@@ -35,5 +35,7 @@ void bench_die(const char *format, ...) __attribute__((noreturn, format(printf, 
 struct distmind_engine *bench_engine(uint64_t memory);
 /* A vgpu on it. */
 struct distmind_vgpu *bench_vgpu(struct distmind_engine *engine, uint64_t memory);
+/* Neither is left: a daemon that starts later would find the vgpu a place. */
+void bench_leave(struct distmind_engine *engine, struct distmind_vgpu *vgpu);
 
 #endif /* BENCH_H */

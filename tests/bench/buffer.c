@@ -114,7 +114,6 @@ int main(void)
 		.arg = &places,
 	});
 	distmind_buffer_destroy(buffer);
-	distmind_vgpu_close(places.vgpu);
-	distmind_engine_close(engine);
+	bench_leave(engine, places.vgpu);
 	return 0;
 }

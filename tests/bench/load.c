@@ -414,7 +414,6 @@ int main(int argc, char **argv)
 	memory_registrations_destroy(load.registrations);
 	memory_fabric_close(load.fabric);
 	distmind_buffer_destroy(buffer);
-	distmind_vgpu_close(vgpu);
-	distmind_engine_close(engine);
+	bench_leave(engine, vgpu);
 	return 0;
 }

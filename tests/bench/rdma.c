@@ -180,7 +180,6 @@ int main(void)
 	ibv_dereg_mr(link.malloced);
 	ibv_dereg_mr(link.source);
 	distmind_buffer_destroy(buffer);
-	distmind_vgpu_close(vgpu);
-	distmind_engine_close(engine);
+	bench_leave(engine, vgpu);
 	return 0;
 }
