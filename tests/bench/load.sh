@@ -46,7 +46,7 @@ until_true pool_keeps "len(hosts) == 2"
 
 for seed in 1 2; do
 	"$DISTMIND_SOURCE/tests/model/make-model" mlp "$work/model.st" --seed $seed \
-		--width 1024 --inputs 1024 --classes 1024 --layers 20
+		--width 720 --inputs 720 --classes 720 --layers 40
 	until_true distmindctl model push --order "$work/model.st.order" model$seed "$work/model.st"
 	rm "$work/model.st"
 done

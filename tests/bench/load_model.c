@@ -27,7 +27,7 @@
 #define ROWS_FIRST  8 /* to find out what a row takes */
 #define ROWS_SWITCH 2
 #define BATCH	    32
-#define ROUNDS	    7
+#define ROUNDS	    15
 #define SWITCHES    4
 #define TIMEOUT_MS  60000
 #define OBJECTIVE   100000000 /* ns */
