@@ -120,12 +120,7 @@ static void say_unfit_box(const struct explanation *explanation, uint32_t box, c
 
 	placement_each_gpu(pool, box, number) {
 		const struct placement_gpu *gpu = &pool->gpus.rows[number];
-		struct placement_hole hole = {
-			.share = placement_gpu_share_left(gpu),
-			.kind = gpu->kind,
-			.memory = placement_gpu_memory_left(gpu),
-			.memory_one = gpu->memory_one,
-		};
+		struct placement_hole hole = placement_gpu_hole(gpu);
 
 		fit += gpu->state == PLACEMENT_READY && !explanation->no_kind &&
 		       placement_fits_hole(pool, &hole, &explanation->request.need);

@@ -154,12 +154,7 @@ static void describe(const struct placement_pool *pool, const struct placement_b
 	}
 	for (uint32_t i = box->first_gpu; i != PLACEMENT_NONE; i = pool->gpus.rows[i].next_in_box) {
 		const struct placement_gpu *gpu = &pool->gpus.rows[i];
-		struct placement_hole hole = {
-			.share = placement_gpu_share_left(gpu),
-			.kind = gpu->kind,
-			.memory = placement_gpu_memory_left(gpu),
-			.memory_one = gpu->memory_one,
-		};
+		struct placement_hole hole = placement_gpu_hole(gpu);
 
 		if (gpu->state != PLACEMENT_READY || gpu->isolated)
 			continue;

@@ -22,6 +22,16 @@ struct placement_hole {
 	uint64_t memory_one;
 };
 
+static inline struct placement_hole placement_gpu_hole(const struct placement_gpu *gpu)
+{
+	return (struct placement_hole){
+		.share = placement_gpu_share_left(gpu),
+		.kind = gpu->kind,
+		.memory = placement_gpu_memory_left(gpu),
+		.memory_one = gpu->memory_one,
+	};
+}
+
 struct placement_class {
 	uint32_t generation;
 	uint32_t boxes;	    /* how many; 0: unused */

@@ -179,12 +179,7 @@ static bool short_of_share(struct reason *reason)
 static bool fits(const struct reason *reason, uint32_t number, bool company)
 {
 	const struct placement_gpu *gpu = &reason->pool->gpus.rows[number];
-	struct placement_hole hole = {
-		.share = placement_gpu_share_left(gpu),
-		.kind = gpu->kind,
-		.memory = placement_gpu_memory_left(gpu),
-		.memory_one = gpu->memory_one,
-	};
+	struct placement_hole hole = placement_gpu_hole(gpu);
 
 	return gpu->state == PLACEMENT_READY &&
 	       placement_fits_hole(reason->pool, &hole, &reason->request->need) &&

@@ -73,12 +73,7 @@ static bool gpu_fits(const struct placement_pool *pool, uint32_t number,
 		     const struct placement_request *request)
 {
 	const struct placement_gpu *gpu = &pool->gpus.rows[number];
-	struct placement_hole hole = {
-		.share = placement_gpu_share_left(gpu),
-		.kind = gpu->kind,
-		.memory = placement_gpu_memory_left(gpu),
-		.memory_one = gpu->memory_one,
-	};
+	struct placement_hole hole = placement_gpu_hole(gpu);
 
 	return (gpu->state == PLACEMENT_READY || gpu->state == PLACEMENT_SPARE) &&
 	       placement_fits_hole(pool, &hole, &request->need) &&

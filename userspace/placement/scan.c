@@ -19,23 +19,13 @@ bool placement_suits_gpu(const struct placement_pool *pool, uint32_t gpu,
 	return true;
 }
 
-static struct placement_hole hole_of(const struct placement_gpu *gpu)
-{
-	return (struct placement_hole){
-		.share = placement_gpu_share_left(gpu),
-		.kind = gpu->kind,
-		.memory = placement_gpu_memory_left(gpu),
-		.memory_one = gpu->memory_one,
-	};
-}
-
 /* The number of a gpu's hole in the class of its box; PLACEMENT_NONE: not part of it. */
 static uint32_t find_hole(const struct placement_pool *pool, uint32_t number)
 {
 	const struct placement_gpu *gpu = &pool->gpus.rows[number];
 	uint32_t class = pool->boxes.rows[gpu->box].class;
 	const struct placement_hole *holes = placement_class_holes(pool->classes, class);
-	struct placement_hole hole = hole_of(gpu);
+	struct placement_hole hole = placement_gpu_hole(gpu);
 
 	for (uint32_t i = 0; !gpu->isolated && i < pool->classes->rows[class].hole_count; i++)
 		if (holes[i].share == hole.share && holes[i].kind == hole.kind &&
@@ -65,7 +55,7 @@ static bool usable(const struct placement_scorer *scorer, uint32_t number,
 		   const struct placement_request *request, const uint8_t *except)
 {
 	const struct placement_gpu *gpu = &scorer->pool->gpus.rows[number];
-	struct placement_hole hole = hole_of(gpu);
+	struct placement_hole hole = placement_gpu_hole(gpu);
 
 	return gpu->state == PLACEMENT_READY &&
 	       !(except && except[number / 8] & 1U << number % 8) &&
