@@ -288,18 +288,25 @@ static int carry_out(struct ctl *ctl, struct change *change)
 	return ret;
 }
 
+/* The name of a model, and what stands behind it. NULL: ctl->status says what is wrong. */
+static char **name_and_more(struct ctl *ctl, int argc, char **argv, int count,
+			    struct change *change)
+{
+	argv = ctl_arguments(ctl, argc, argv, count);
+	if (!argv)
+		return NULL;
+	change->name = argv[0];
+	ctl->status = model_name_check(ctl, change->name);
+	return ctl->status ? NULL : argv;
+}
+
 static int model_delete(struct ctl *ctl, int argc, char **argv)
 {
 	struct change change = { .verb = "delete" };
-	int ret;
 
-	argv = ctl_arguments(ctl, argc, argv, 1);
+	argv = name_and_more(ctl, argc, argv, 1, &change);
 	if (!argv)
 		return ctl->status;
-	change.name = argv[0];
-	ret = model_name_check(ctl, change.name);
-	if (ret)
-		return ret;
 	snprintf(change.doing, sizeof(change.doing), "delete model %s", change.name);
 	change.body = json_pack("{s:s, s:s}", "op", "delete", "model", change.name);
 	return carry_out(ctl, &change);
@@ -309,15 +316,10 @@ static int model_replicas(struct ctl *ctl, int argc, char **argv)
 {
 	struct change change = { .verb = "replicas" };
 	uint32_t replicas;
-	int ret;
 
-	argv = ctl_arguments(ctl, argc, argv, 2);
+	argv = name_and_more(ctl, argc, argv, 2, &change);
 	if (!argv)
 		return ctl->status;
-	change.name = argv[0];
-	ret = model_name_check(ctl, change.name);
-	if (ret)
-		return ret;
 	if (number_parse(argv[1], 1, MODEL_REPLICAS_MAX, &replicas))
 		return ctl_usage(ctl, "%s is not a number of replicas from 1 to %d", argv[1],
 				 MODEL_REPLICAS_MAX);
