@@ -43,11 +43,21 @@ static double median(double *values, int count)
 	return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
+void bench_report(const char *name, double value, const char *unit, const char *baseline,
+		  double baseline_value, double ratio)
+{
+	const char *guest = getenv("DISTMIND_GUEST");
+
+	printf("{\"name\": \"%s\", \"kernel\": \"%s\", \"value\": %.4g, \"unit\": \"%s\", "
+	       "\"baseline\": \"%s\", \"baseline_value\": %.4g, \"ratio\": %.3f}\n",
+	       name, guest ? guest : "native", value, unit, baseline, baseline_value, ratio);
+	fflush(stdout);
+}
+
 void bench_run(const struct bench *bench)
 {
 	double *ours = calloc(bench->rounds, sizeof(*ours));
 	double *theirs = calloc(bench->rounds, sizeof(*theirs));
-	const char *guest = getenv("DISTMIND_GUEST");
 	double a, b, ratio;
 
 	if (!ours || !theirs)
@@ -73,10 +83,7 @@ void bench_run(const struct bench *bench)
 		a *= bench->scale / bench->work;
 		b *= bench->scale / bench->work;
 	}
-	printf("{\"name\": \"%s\", \"kernel\": \"%s\", \"value\": %.4g, \"unit\": \"%s\", "
-	       "\"baseline\": \"%s\", \"baseline_value\": %.4g, \"ratio\": %.3f}\n",
-	       bench->name, guest ? guest : "native", a, bench->unit, bench->baseline, b, ratio);
-	fflush(stdout);
+	bench_report(bench->name, a, bench->unit, bench->baseline, b, ratio);
 	free(ours);
 	free(theirs);
 }

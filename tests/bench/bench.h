@@ -28,6 +28,10 @@ struct bench {
 /* Run it, print the median of each and their ratio: above 1 is better than the baseline. */
 void bench_run(const struct bench *bench);
 
+/* A line of the results. */
+void bench_report(const char *name, double value, const char *unit, const char *baseline,
+		  double baseline_value, double ratio);
+
 double bench_now(void);
 void bench_die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 

@@ -82,15 +82,4 @@ static inline void client_wait(struct client *client, uint64_t value)
 	must(distmind_timeline_wait(client->timeline, value, CLIENT_FOREVER_MS), "wait");
 }
 
-static inline void report(const char *name, double value, const char *unit, const char *baseline,
-			  double baseline_value, double ratio)
-{
-	const char *guest = getenv("DISTMIND_GUEST");
-
-	printf("{\"name\": \"%s\", \"kernel\": \"%s\", \"value\": %.4g, \"unit\": \"%s\", "
-	       "\"baseline\": \"%s\", \"baseline_value\": %.4g, \"ratio\": %.3f}\n",
-	       name, guest ? guest : "native", value, unit, baseline, baseline_value, ratio);
-	fflush(stdout);
-}
-
 #endif /* BENCH_CLIENT_H */

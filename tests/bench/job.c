@@ -166,8 +166,8 @@ static void preempt_start(struct world *world)
 	qsort(took, count, sizeof(*took), compare);
 	qsort(pings, count, sizeof(*pings), compare);
 	budget = BLOCK_US * 1e-6 + 4 * pings[count / 2];
-	report("preempt.start", took[count * 99 / 100] * 1e6, "us", "a block and 4 ping-pongs",
-	       budget * 1e6, budget / took[count * 99 / 100]);
+	bench_report("preempt.start", took[count * 99 / 100] * 1e6, "us", "a block and 4 ping-pongs",
+		     budget * 1e6, budget / took[count * 99 / 100]);
 	client_close(world->pool, &train);
 
 	/* Under fifo it waits for all that is left of the long job. */
@@ -178,8 +178,8 @@ static void preempt_start(struct world *world)
 	nap(0.01);
 	fifo = urgent(world, &serve);
 	must(distmind_pool_gpu_policy(world->pool, world->gpu, "slo"), "slo");
-	report("preempt.fifo", took[count / 2] * 1e6, "us", "fifo, a job of 3 s", fifo * 1e6,
-	       fifo / took[count / 2]);
+	bench_report("preempt.fifo", took[count / 2] * 1e6, "us", "fifo, a job of 3 s", fifo * 1e6,
+		     fifo / took[count / 2]);
 	client_close(world->pool, &train);
 	client_close(world->pool, &serve);
 }
@@ -230,7 +230,7 @@ static void preempt_cost(struct world *world)
 		without += work_rate(&train, &serve, false) / 3;
 		with += work_rate(&train, &serve, true) / 3;
 	}
-	report("preempt.cost", with, "s/s", "undisturbed", without, with / without);
+	bench_report("preempt.cost", with, "s/s", "undisturbed", without, with / without);
 	client_close(world->pool, &train);
 	client_close(world->pool, &serve);
 }
@@ -268,7 +268,7 @@ static void fair_error(struct world *world)
 			worst = error;
 		client_close(world->pool, &clients[i]);
 	}
-	report("fair.error", worst * 100, "%", "3 %", 3, worst > 0 ? 0.03 / worst : 1000);
+	bench_report("fair.error", worst * 100, "%", "3 %", 3, worst > 0 ? 0.03 / worst : 1000);
 }
 
 int main(void)

@@ -51,17 +51,6 @@ struct cold {
 	unsigned int groups;
 };
 
-static void tell(const char *name, const char *unit, double value, const char *baseline,
-		 double baseline_value, double ratio)
-{
-	const char *guest = getenv("DISTMIND_GUEST");
-
-	printf("{\"name\": \"%s\", \"kernel\": \"%s\", \"value\": %.4g, \"unit\": \"%s\", "
-	       "\"baseline\": \"%s\", \"baseline_value\": %.4g, \"ratio\": %.3f}\n",
-	       name, guest ? guest : "native", value, unit, baseline, baseline_value, ratio);
-	fflush(stdout);
-}
-
 static int compare(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -259,12 +248,12 @@ static void bench_pipeline(struct request *request)
 	}
 	fprintf(stderr, "load.pipeline: %u groups, transfer %.1f ms, computing %.1f ms\n",
 		cold.groups, median(transfer) * 1e3, median(computing) * 1e3);
-	tell("load.pipeline", "ms", median(result) * 1e3, "slowest stage", median(slowest) * 1e3,
-	     median(part));
-	tell("load.pipeline.unpipelined", "ms", median(whole) * 1e3, "slowest stage",
-	     median(slowest) * 1e3, median(whole_part));
-	tell("load.pipeline.predicted", "ms", median(result) * 1e3, "the planner",
-	     median(predicted) * 1e3, median(right));
+	bench_report("load.pipeline", median(result) * 1e3, "ms", "slowest stage", median(slowest) * 1e3,
+		     median(part));
+	bench_report("load.pipeline.unpipelined", median(whole) * 1e3, "ms", "slowest stage",
+		     median(slowest) * 1e3, median(whole_part));
+	bench_report("load.pipeline.predicted", median(result) * 1e3, "ms", "the planner",
+		     median(predicted) * 1e3, median(right));
 }
 
 static double switch_ours(void *arg)

@@ -115,11 +115,11 @@ int main(void)
 	}
 	budget = ALLOWANCE * percentile(&alone, 99);
 	p99 = percentile(&shared, 99);
-	report("slo.p99", p99 * 1e3, "ms", "1.2 x without training", budget * 1e3, budget / p99);
-	report("slo.harvest", total.train, "s", "what requests leave", time - total.serve,
-	       total.train / (time - total.serve));
-	report("slo.utilisation", total.train + total.serve, "s", "the time", time,
-	       (total.train + total.serve) / time);
+	bench_report("slo.p99", p99 * 1e3, "ms", "1.2 x without training", budget * 1e3, budget / p99);
+	bench_report("slo.harvest", total.train, "s", "what requests leave", time - total.serve,
+		     total.train / (time - total.serve));
+	bench_report("slo.utilisation", total.train + total.serve, "s", "the time", time,
+		     (total.train + total.serve) / time);
 	free(alone.seconds);
 	free(shared.seconds);
 	distmind_pool_close(world.pool);

@@ -71,7 +71,7 @@ static void play(struct world *world, uint64_t seed, struct outcome *outcome)
 
 static void compare(const char *name, double srpt, double fifo)
 {
-	report(name, srpt * 1e3, "ms", "fifo", fifo * 1e3, fifo / srpt);
+	bench_report(name, srpt * 1e3, "ms", "fifo", fifo * 1e3, fifo / srpt);
 }
 
 int main(void)
