@@ -19,18 +19,35 @@ until [ -s "$work/engine" ]; do
 	sleep 0.1
 done
 
-share() { # POLICY
-	local train serve
+preemptions() {
+	distmindctl -j gpu show $gpu | python3 -c '
+import json, sys
+print(json.load(sys.stdin)["gpus"][0]["preemptions"])'
+}
 
+share() { # POLICY
+	local train serve top before
+
+	before=$(preemptions)
 	distmindctl policy "$1" --gpu $gpu
 	distmindctl -j gpu show $gpu >"$work/before.$1"
 	"$examples/train" --seconds 60 --hidden 512 --batch 4 --json >"$work/train.$1" &
 	train=$!
 	"$examples/serve" --seconds 6 --rate 4 --objective 50 --json >"$work/serve.$1" &
 	serve=$!
-	distmindctl -j top --once --interval 4s >"$work/top.$1"
-	distmindctl trace --gpu $gpu --duration 1s --svg "$DISTMIND_RUN/preemption.svg" \
-		>"$work/trace"
+	distmindctl -j top --once --interval 4s >"$work/top.$1" &
+	top=$!
+	# While requests arrive: the picture is worth nothing without a preemption.
+	if [ "$1" = slo ]; then
+		until [ "$(preemptions)" -gt "$before" ]; do :; done
+		distmindctl trace --gpu $gpu --duration 1s --svg "$DISTMIND_RUN/preemption.svg" \
+			>"$work/trace"
+		if grep -q ' 0 preemptions' "$DISTMIND_RUN/preemption.svg"; then
+			echo "demo: the picture shows no preemption" >&2
+			exit 1
+		fi
+	fi
+	wait $top
 	wait $serve
 	kill $train
 	wait $train
