@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As many as surely fit into a message of libnl's, which is a page. */
-#define EXTENTS_IN_A_MESSAGE 20
+/* A message is a round trip to the kernel: one has many, each of at most EXTENT_LEN bytes. */
+#define EXTENTS_IN_A_MESSAGE 256
+#define EXTENT_LEN 128
 
 static int put_extent(struct nl_msg *msg, const struct distmind_extent_record *extent)
 {
@@ -32,8 +33,10 @@ int distmind_pool_extents_add(struct distmind_pool *pool, uint32_t buffer, int t
 
 	while (!err && done < count) {
 		struct nl_msg *msg = distmind_pool_about(pool, DISTMIND_CMD_EXTENTS_ADD, buffer);
-		int put = msg ? nla_put_s32(msg, DISTMIND_A_EXTENTS_TIMELINE, timeline) : 0;
+		int put = msg ? nlmsg_expand(msg, (EXTENTS_IN_A_MESSAGE + 1) * EXTENT_LEN) : 0;
 
+		if (msg && put >= 0)
+			put = nla_put_s32(msg, DISTMIND_A_EXTENTS_TIMELINE, timeline);
 		for (int i = 0; msg && put >= 0 && done < count && i < EXTENTS_IN_A_MESSAGE; i++)
 			put = put_extent(msg, &extents[done++]);
 		err = distmind_pool_exchange(pool, msg, put, NULL, NULL);
