@@ -196,16 +196,41 @@ static void tiles_shrink_as_k_grows(void **state)
 
 	(void)state;
 	for (uint64_t k = 1; k < 1 << 20; k = k * 3 + 1) {
-		distmind_op_tile_gemm(k, &rows, &cols);
+		distmind_op_tile_gemm(1000, 1000, k, &rows, &cols);
 		assert_in_range(rows, DISTMIND_GEMM_TILE_MIN, DISTMIND_GEMM_TILE);
 		assert_in_range(cols, DISTMIND_GEMM_TILE_MIN, DISTMIND_GEMM_TILE);
 		if (rows > DISTMIND_GEMM_TILE_MIN)
 			assert_true(rows * cols * k <= DISTMIND_GEMM_TILE_STEPS);
 	}
-	distmind_op_tile_gemm(512, &rows, &cols);
+	distmind_op_tile_gemm(1000, 1000, 512, &rows, &cols);
 	assert_int_equal(rows * cols, 128 * 128);
-	distmind_op_tile_gemm(1 << 20, &rows, &cols);
+	distmind_op_tile_gemm(1000, 1000, 1 << 20, &rows, &cols);
 	assert_int_equal(rows * cols, 16 * 16);
+}
+
+/* A product with few rows, as inference has, is not cut into more blocks than its work needs. */
+static void tiles_of_thin_products_are_wider(void **state)
+{
+	uint64_t rows, cols, high, wide;
+
+	(void)state;
+	distmind_op_tile_gemm(8, 720, 720, &rows, &cols);
+	assert_true(rows >= 8 && cols >= 720);
+	distmind_op_tile_gemm(720, 8, 720, &rows, &cols);
+	assert_true(rows >= 720 && cols >= 8);
+	for (uint64_t m = 1; m < 128; m = m * 2 + 1) {
+		for (uint64_t k = 1; k < 1 << 16; k = k * 3 + 1) {
+			distmind_op_tile_gemm(m, 1 << 20, k, &rows, &cols);
+			distmind_op_tile_gemm(1 << 20, m, k, &wide, &high);
+			if (m >= rows || m >= high)
+				continue;
+			assert_true(m * cols * k <= DISTMIND_GEMM_TILE_STEPS);
+			assert_true(cols <= DISTMIND_GEMM_TILE ||
+				    cols * k <= DISTMIND_GEMM_TILE_READ);
+			assert_true(wide <= DISTMIND_GEMM_TILE ||
+				    wide * k <= DISTMIND_GEMM_TILE_READ);
+		}
+	}
 }
 
 int main(void)
@@ -216,6 +241,7 @@ int main(void)
 		cmocka_unit_test(batches_have_strides),
 		cmocka_unit_test(items_of_a_batch_may_interleave),
 		cmocka_unit_test(tiles_shrink_as_k_grows),
+		cmocka_unit_test(tiles_of_thin_products_are_wider),
 	};
 
 	return cmocka_run_group_tests(tests, open_heap, close_heap);

@@ -427,9 +427,10 @@ static inline uint32_t distmind_op_buffers(uint32_t op)
 #define DISTMIND_OP_TILE      16384U  /* elements of a block that computes */
 #define DISTMIND_OP_TILE_COPY 262144U /* elements of a block that moves */
 #define DISTMIND_OP_TILE_COLS 16U     /* columns of a reduction, at least */
-#define DISTMIND_GEMM_TILE    128U    /* rows and columns of c, at most */
+#define DISTMIND_GEMM_TILE    128U    /* rows and columns of c, at most if it has so many */
 #define DISTMIND_GEMM_TILE_MIN	 16U	    /* the same, at least */
 #define DISTMIND_GEMM_TILE_STEPS (1U << 23) /* multiplications, if the minimum allows */
+#define DISTMIND_GEMM_TILE_READ	 (1U << 20) /* elements of a or b, for one that is wider */
 
 /* Products of sizes: one that does not fit is UINT64_MAX, which no buffer has. */
 static inline uint64_t distmind_op_mul(uint64_t a, uint64_t b)
@@ -456,8 +457,19 @@ static inline uint64_t distmind_op_tile_cols(uint64_t rows)
 	return cols < DISTMIND_OP_TILE_COLS ? DISTMIND_OP_TILE_COLS : cols;
 }
 
+/* A side of a tile, made longer as far as the other, which c does not fill, allows. */
+static inline uint64_t distmind_op_tile_widen(uint64_t side, uint64_t size, uint64_t other,
+					      uint64_t k)
+{
+	while (side < size && 2 * side * other * k <= DISTMIND_GEMM_TILE_STEPS &&
+	       2 * side * k <= DISTMIND_GEMM_TILE_READ)
+		side *= 2;
+	return side;
+}
+
 /* Rows and columns of the part of c that is a block. */
-static inline void distmind_op_tile_gemm(uint64_t k, uint64_t *rows, uint64_t *cols)
+static inline void distmind_op_tile_gemm(uint64_t m, uint64_t n, uint64_t k, uint64_t *rows,
+					 uint64_t *cols)
 {
 	*rows = DISTMIND_GEMM_TILE;
 	*cols = DISTMIND_GEMM_TILE;
@@ -467,6 +479,10 @@ static inline void distmind_op_tile_gemm(uint64_t k, uint64_t *rows, uint64_t *c
 		else
 			*rows /= 2;
 	}
+	if (m < *rows)
+		*cols = distmind_op_tile_widen(*cols, n, m, k);
+	else if (n < *cols)
+		*rows = distmind_op_tile_widen(*rows, m, n, k);
 }
 
 /* How many windows fit side by side; 0 if none does, or the padding is too large. */
@@ -546,7 +562,7 @@ static inline uint32_t distmind_op_blocks(uint32_t op, const uint64_t *args, uin
 		if (!distmind_op_sizes(sizes, 3) ||
 		    !distmind_op_sizes(&args[DISTMIND_GEMM_BATCH], 1))
 			break;
-		distmind_op_tile_gemm(sizes[2], &rows, &cols);
+		distmind_op_tile_gemm(sizes[0], sizes[1], sizes[2], &rows, &cols);
 		blocks = distmind_op_mul(distmind_op_divide(sizes[0], rows) *
 						 distmind_op_divide(sizes[1], cols),
 					 args[DISTMIND_GEMM_BATCH]);

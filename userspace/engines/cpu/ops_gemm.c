@@ -61,7 +61,7 @@ static void gemm_load(struct op_load *load, void *state)
 	g->stride_c = op_load_number(load, DISTMIND_GEMM_STRIDE_C, "stride_c", 0, UINT64_MAX);
 	if (load->err)
 		return;
-	distmind_op_tile_gemm(g->k, &g->tile_rows, &g->tile_cols);
+	distmind_op_tile_gemm(g->m, g->n, g->k, &g->tile_rows, &g->tile_cols);
 	g->grid_rows = distmind_op_divide(g->m, g->tile_rows);
 	g->grid_cols = distmind_op_divide(g->n, g->tile_cols);
 
