@@ -23,6 +23,7 @@
 struct pacing {
 	uint64_t due_ns;  /* CLOCK_MONOTONIC: the device is busy until then */
 	uint64_t late_ns; /* lost for good: the profile is faster than this machine */
+	uint64_t wakeup_ns; /* by which sleeps end late, on average */
 };
 
 void pacing_init(struct pacing *pacing);
