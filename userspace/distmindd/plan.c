@@ -4,10 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Until something was measured: 10 Gb/s, and what a READ and a launch cost beside. */
+/* Until something was measured: 10 Gb/s, and what a group of READs costs beside. */
 #define NETWORK 1.25e9
 #define TRANSFER_COST 50e-6
-#define LAUNCH_COST 20e-6
 
 /* Layers whose FLOPs nobody told are as costly as their parameters are many. */
 static double layer_flops(const struct model_manifest_layer *layer)
@@ -36,7 +35,8 @@ static void choose_rates(struct planner_rates *chosen, const struct plan_rates *
 	chosen->network = rates->network > 0 ? rates->network : NETWORK;
 	chosen->copy = rates->copy;
 	chosen->transfer_cost = rates->transfer_cost > 0 ? rates->transfer_cost : TRANSFER_COST;
-	chosen->launch_cost = LAUNCH_COST;
+	/* Jobs are launched one by one, whatever the groups: it is part of the computing. */
+	chosen->launch_cost = 0;
 	seconds = rates->compute_ns ? (double)rates->compute_ns / 1e9 : bytes / chosen->network;
 	chosen->compute = flops > 0 && seconds > 0 ? flops / seconds : 1e12;
 }
@@ -75,6 +75,7 @@ int plan_make(struct plan *plan, const struct model_manifest *manifest,
 	struct planner_pipeline pipeline;
 	struct planner_layer *layers;
 	uint64_t begin_ns = (uint64_t)(rates->begin_cost * (double)manifest->size * 1e9);
+	int64_t finish;
 	double flops;
 	int err;
 
@@ -84,23 +85,24 @@ int plan_make(struct plan *plan, const struct model_manifest *manifest,
 		return -ENOMEM;
 	choose_rates(&plan->rates, rates, (double)manifest->size, flops);
 	err = planner_pipeline_create(&pipeline, layers, manifest->layer_count, &plan->rates);
-	free(layers);
 	if (err)
-		return err;
+		goto out;
 	err = planner_greedy(&pipeline, PLANNER_GREEDY_LIMIT, &grouping);
+	if (!err) {
+		plan->greedy_ns = begin_ns + nanoseconds(planner_finish(&pipeline, &grouping));
+		plan->bound_ns = begin_ns + nanoseconds(planner_bound(&pipeline));
+		planner_grouping_destroy(&grouping);
+		err = planner_robust(layers, manifest->layer_count, &plan->rates, rates->spread,
+				     &grouping, &finish);
+	}
+	planner_pipeline_destroy(&pipeline);
 	if (err)
 		goto out;
-	plan->greedy_ns = begin_ns + nanoseconds(planner_finish(&pipeline, &grouping));
-	plan->bound_ns = begin_ns + nanoseconds(planner_bound(&pipeline));
-	planner_grouping_destroy(&grouping);
-	err = planner_optimal(&pipeline, &grouping);
-	if (err)
-		goto out;
-	plan->predicted_ns = begin_ns + nanoseconds(planner_finish(&pipeline, &grouping));
+	plan->predicted_ns = begin_ns + nanoseconds(finish);
 	err = take_groups(plan, manifest, &grouping);
 	planner_grouping_destroy(&grouping);
 out:
-	planner_pipeline_destroy(&pipeline);
+	free(layers);
 	return err;
 }
 

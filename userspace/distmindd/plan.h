@@ -13,6 +13,7 @@
 /* What was measured; 0: not yet. */
 struct plan_rates {
 	double network; /* bytes/s */
+	double spread;	/* by which it varies, a share of it */
 	double copy;	/* of the staged form; 0: the direct one */
 	double transfer_cost; /* seconds */
 	double begin_cost;    /* seconds for each byte, before the first of them moves */

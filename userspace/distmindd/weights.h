@@ -29,7 +29,7 @@ struct weights {
 	struct resident *leaving; /* out of the cache, but not quiet; owned */
 	struct keep keep;
 	/* Measured over loads, bytes/s, seconds for each group and each byte; 0: not yet. */
-	double read_rate, copy_rate, group_cost, begin_cost;
+	double read_rate, read_spread, copy_rate, group_cost, begin_cost;
 };
 
 struct weights_request {

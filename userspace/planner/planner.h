@@ -82,6 +82,16 @@ int64_t planner_bound(const struct planner_pipeline *pipeline);
 /* The optimum. -ENOMEM. */
 int planner_optimal(const struct planner_pipeline *pipeline, struct planner_grouping *grouping);
 
+/*
+ * For a network of which the rate may as well be higher or lower by spread, a share
+ * below 1: earliest on average over the three, of the optima for each and of the cuts
+ * of all of them; finish is that average. Without spread it is the optimum.
+ * -EINVAL, -ERANGE: as planner_pipeline_create; -ENOMEM.
+ */
+int planner_robust(const struct planner_layer *layers, size_t count,
+		   const struct planner_rates *rates, double spread,
+		   struct planner_grouping *grouping, int64_t *finish);
+
 /* The original DistMind's: layers are appended until the next would pass the limit. */
 int planner_greedy(const struct planner_pipeline *pipeline, uint64_t limit,
 		   struct planner_grouping *grouping);
