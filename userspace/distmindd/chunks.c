@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -20,6 +21,20 @@
 #define DEPTH 16
 #define READ_SIZE (1U << 20)
 #define REGISTERED_MAX (16ULL << 30)
+
+struct waiter {
+	struct chunks_wait *wait; /* NULL: it was forgotten */
+	uint32_t which;
+	STAILQ_ENTRY(waiter) link;
+};
+
+/* A chunk on its way to the disk. It can be read, but the catalog does not count on it yet. */
+struct chunks_store {
+	struct chunks *chunks;
+	struct memory_chunk *chunk; /* pinned */
+	STAILQ_HEAD(, waiter) waiters; /* owned */
+	TAILQ_ENTRY(chunks_store) link;
+};
 
 /* The first address that is not of a loopback; stays empty if there is none. */
 static void find_address(char *address, size_t room)
@@ -125,7 +140,7 @@ static int open_client(struct chunks *chunks, char *reason)
 				       reason);
 }
 
-void chunks_stop(struct chunks *chunks)
+static void stop_transfers(struct chunks *chunks)
 {
 	chunks->news = sd_event_source_disable_unref(chunks->news);
 	memory_client_close(chunks->client);
@@ -134,7 +149,7 @@ void chunks_stop(struct chunks *chunks)
 
 static void close_fabric(struct chunks *chunks)
 {
-	chunks_stop(chunks);
+	stop_transfers(chunks);
 	if (chunks->donor)
 		memory_donor_stop(chunks->donor);
 	if (chunks->registration.entry)
@@ -179,7 +194,29 @@ static void on_skipped(void *arg, const char *file, const char *reason)
 	log_warning("chunk-not-restored", LOG_S("file", file), LOG_S("reason", reason));
 }
 
-static int open_spool(struct chunks *chunks, const char *path)
+static int on_stored(sd_event_source *source, int fd, uint32_t revents, void *arg)
+{
+	struct chunks *chunks = arg;
+
+	(void)source;
+	(void)fd;
+	(void)revents;
+	memory_spooler_dispatch(chunks->spooler);
+	return 0;
+}
+
+static int open_spooler(struct chunks *chunks, sd_event *loop)
+{
+	int err = memory_spooler_open(&chunks->spooler, chunks->spool);
+
+	if (err)
+		return err;
+	err = sd_event_add_io(loop, &chunks->stored, memory_spooler_fd(chunks->spooler), EPOLLIN,
+			      on_stored, chunks);
+	return err < 0 ? err : 0;
+}
+
+static int open_spool(struct chunks *chunks, sd_event *loop, const char *path)
 {
 	struct memory_spool_result result = { 0 };
 	int err;
@@ -189,6 +226,8 @@ static int open_spool(struct chunks *chunks, const char *path)
 	err = memory_spool_open(&chunks->spool, path);
 	if (!err)
 		err = memory_spool_restore(chunks->spool, chunks->arena, on_skipped, NULL, &result);
+	if (!err)
+		err = open_spooler(chunks, loop);
 	if (err)
 		log_error("no-spool", LOG_S("directory", path), LOG_S("reason", strerror(-err)));
 	else
@@ -212,6 +251,7 @@ int chunks_open(struct chunks *chunks, sd_event *loop, const struct config_model
 	int err;
 
 	*chunks = (struct chunks){ 0 };
+	TAILQ_INIT(&chunks->stores);
 	err = name_host(chunks, config);
 	if (!err)
 		err = memory_arena_create(&chunks->arena, size);
@@ -219,7 +259,7 @@ int chunks_open(struct chunks *chunks, sd_event *loop, const struct config_model
 		log_error("no-arena", LOG_U("bytes", size), LOG_S("reason", strerror(-err)));
 		return err;
 	}
-	err = open_spool(chunks, config->spool);
+	err = open_spool(chunks, loop, config->spool);
 	if (err) {
 		chunks_close(chunks);
 		return err;
@@ -229,13 +269,37 @@ int chunks_open(struct chunks *chunks, sd_event *loop, const struct config_model
 	return 0;
 }
 
+void chunks_stop(struct chunks *chunks)
+{
+	stop_transfers(chunks);
+	chunks->stored = sd_event_source_disable_unref(chunks->stored);
+	if (chunks->spooler)
+		memory_spooler_stop(chunks->spooler);
+}
+
+static void end_store(struct chunks_store *store)
+{
+	struct waiter *waiter;
+
+	while ((waiter = STAILQ_FIRST(&store->waiters))) {
+		STAILQ_REMOVE_HEAD(&store->waiters, link);
+		free(waiter);
+	}
+	TAILQ_REMOVE(&store->chunks->stores, store, link);
+	memory_arena_unpin(store->chunks->arena, store->chunk);
+	free(store);
+}
+
 void chunks_close(struct chunks *chunks)
 {
 	if (!chunks->arena)
 		return;
 	close_fabric(chunks);
-	if (chunks->spool)
-		memory_spool_close(chunks->spool);
+	sd_event_source_disable_unref(chunks->stored);
+	memory_spooler_close(chunks->spooler);
+	while (!TAILQ_EMPTY(&chunks->stores))
+		end_store(TAILQ_FIRST(&chunks->stores));
+	memory_spool_close(chunks->spool);
 	cache_close(chunks->cache);
 	memory_arena_destroy(chunks->arena);
 	*chunks = (struct chunks){ 0 };
@@ -268,47 +332,146 @@ bool chunks_have(struct chunks *chunks, const uint8_t *digest)
 	return true;
 }
 
-int chunks_keep(struct chunks *chunks, struct memory_chunk *chunk, const uint8_t *digest)
+static struct chunks_store *find_store(const struct chunks *chunks, const uint8_t *digest)
+{
+	struct chunks_store *store;
+
+	TAILQ_FOREACH(store, &chunks->stores, link)
+		if (!memcmp(store->chunk->digest, digest, MEMORY_DIGEST_LEN))
+			break;
+	return store;
+}
+
+bool chunks_storing(const struct chunks *chunks, const uint8_t *digest)
+{
+	return find_store(chunks, digest);
+}
+
+static void store_done(void *arg, int err)
+{
+	struct chunks_store *store = arg;
+	struct chunks *chunks = store->chunks;
+	struct waiter *waiter;
+
+	if (err)
+		log_warning("chunk-not-spooled", LOG_S("reason", strerror(-err)));
+	else
+		err = catalog_hold(chunks->catalog, store->chunk->digest);
+	if (err)
+		chunks_free(chunks, store->chunk->digest);
+	STAILQ_FOREACH(waiter, &store->waiters, link) {
+		if (!waiter->wait)
+			continue;
+		waiter->wait->pending--;
+		waiter->wait->kept(waiter->wait->arg, waiter->which, err);
+	}
+	end_store(store);
+}
+
+static int wait_for(struct chunks_store *store, struct chunks_wait *wait, uint32_t which)
+{
+	struct waiter *waiter = calloc(1, sizeof(*waiter));
+
+	if (!waiter)
+		return -ENOMEM;
+	waiter->wait = wait;
+	waiter->which = which;
+	wait->pending++;
+	STAILQ_INSERT_TAIL(&store->waiters, waiter, link);
+	return CHUNKS_PENDING;
+}
+
+static int begin_store(struct chunks *chunks, const uint8_t *digest, struct chunks_wait *wait,
+		       uint32_t which)
+{
+	struct chunks_store *store = calloc(1, sizeof(*store));
+	int err;
+
+	if (!store)
+		return -ENOMEM;
+	store->chunks = chunks;
+	STAILQ_INIT(&store->waiters);
+	err = memory_arena_pin(chunks->arena, digest, &store->chunk);
+	if (err) {
+		free(store);
+		return err;
+	}
+	TAILQ_INSERT_TAIL(&chunks->stores, store, link);
+	err = wait_for(store, wait, which);
+	if (err < 0) {
+		end_store(store);
+		return err;
+	}
+	err = memory_spooler_store(chunks->spooler, store->chunk, store_done, store);
+	if (err) {
+		wait->pending--;
+		end_store(store);
+		return err;
+	}
+	return CHUNKS_PENDING;
+}
+
+/* A chunk that is in the arena already counts when it is on disk. */
+static int keep_again(struct chunks *chunks, const uint8_t *digest, struct chunks_wait *wait,
+		      uint32_t which)
+{
+	struct chunks_store *store = find_store(chunks, digest);
+
+	return store ? wait_for(store, wait, which) : catalog_hold(chunks->catalog, digest);
+}
+
+int chunks_keep(struct chunks *chunks, struct memory_chunk *chunk, const uint8_t *digest,
+		struct chunks_wait *wait, uint32_t which)
 {
 	int err = memory_arena_seal(chunks->arena, chunk, digest);
 
 	if (err)
 		memory_arena_abandon(chunks->arena, chunk);
 	if (err == -EEXIST)
-		return catalog_hold(chunks->catalog, digest);
+		return keep_again(chunks, digest, wait, which);
 	if (err)
 		return err;
-	if (chunks->spool) {
-		/* Sealed: it stays as it is, whoever frees it is in this thread. */
-		err = memory_spool_store(chunks->spool, digest, chunk->data, chunk->length);
-		if (err)
-			log_warning("chunk-not-spooled", LOG_S("reason", strerror(-err)));
-	}
-	err = catalog_hold(chunks->catalog, digest);
-	if (err)
+	if (chunks->spooler)
+		err = begin_store(chunks, digest, wait, which);
+	else
+		err = catalog_hold(chunks->catalog, digest);
+	if (err < 0)
 		chunks_free(chunks, digest);
 	return err;
 }
 
-int chunks_add(struct chunks *chunks, const void *data, uint64_t size, const uint8_t *digest)
+int chunks_add(struct chunks *chunks, const void *data, uint64_t size, const uint8_t *digest,
+	       struct chunks_wait *wait, uint32_t which)
 {
 	struct memory_chunk *chunk;
 	int err;
 
 	if (chunks_have(chunks, digest))
-		return catalog_hold(chunks->catalog, digest);
+		return keep_again(chunks, digest, wait, which);
 	err = memory_arena_allocate(chunks->arena, size, &chunk);
 	if (err)
 		return err;
 	memcpy(chunk->data, data, size);
-	return chunks_keep(chunks, chunk, digest);
+	return chunks_keep(chunks, chunk, digest, wait, which);
+}
+
+void chunks_forget(struct chunks *chunks, struct chunks_wait *wait)
+{
+	struct chunks_store *store;
+	struct waiter *waiter;
+
+	TAILQ_FOREACH(store, &chunks->stores, link)
+		STAILQ_FOREACH(waiter, &store->waiters, link)
+			if (waiter->wait == wait)
+				waiter->wait = NULL;
+	wait->pending = 0;
 }
 
 void chunks_free(struct chunks *chunks, const uint8_t *digest)
 {
 	memory_arena_free(chunks->arena, digest);
-	if (chunks->spool)
-		memory_spool_remove(chunks->spool, digest);
+	if (chunks->spooler)
+		memory_spooler_remove(chunks->spooler, digest);
 }
 
 void chunks_report(struct chunks *chunks)

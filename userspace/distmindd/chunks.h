@@ -16,13 +16,18 @@
 #include "../memory/client.h"
 #include "../memory/donor.h"
 #include "../memory/registration.h"
-#include "../memory/spool.h"
+#include "../memory/spooler.h"
 
+#include <sys/queue.h>
 #include <systemd/sd-event.h>
 
 struct chunks {
 	struct memory_arena *arena;
-	struct memory_spool *spool; /* NULL: none */
+	/* All NULL without a spool. */
+	struct memory_spool *spool;
+	struct memory_spooler *spooler;
+	sd_event_source *stored;
+	TAILQ_HEAD(, chunks_store) stores; /* under way; owned */
 	struct cache *cache; /* NULL: none */
 	/* All NULL without an RDMA device. */
 	struct memory_fabric *fabric;
@@ -37,9 +42,23 @@ struct chunks {
 	bool connected[MEMORY_DONORS_MAX]; /* as last logged */
 };
 
+/* So many of whoever waits: more would not make the disk faster. */
+#define CHUNKS_PENDING_MAX 16
+
+/* Who waits until chunks are on disk, before which they do not count; the caller's. */
+struct chunks_wait {
+	/* From the event loop. It notes the outcome, and calls nothing of this. */
+	void (*kept)(void *arg, uint32_t which, int err);
+	void *arg;
+	uint32_t pending; /* chunks */
+};
+
 /* No RDMA device is no error. What is wrong has been logged. */
 int chunks_open(struct chunks *chunks, sd_event *loop, const struct config_models *config);
-/* Ends all transfers without calling anybody: what they read into can be freed then. */
+/*
+ * Ends all transfers without calling anybody: what they read into can be freed then. Nor is
+ * anything stored any more.
+ */
 void chunks_stop(struct chunks *chunks);
 void chunks_close(struct chunks *chunks);
 
@@ -47,13 +66,22 @@ void chunks_close(struct chunks *chunks);
 int chunks_join(struct chunks *chunks, struct catalog *catalog);
 
 bool chunks_have(struct chunks *chunks, const uint8_t *digest);
+/* Not to be shed: the catalog does not know yet that it is here. */
+bool chunks_storing(const struct chunks *chunks, const uint8_t *digest);
 /*
- * Takes a chunk that the caller has filled, whatever comes of it. -EBADMSG: the bytes are
- * not those of the digest. One that is here already is fine.
+ * Takes a chunk that the caller has filled, whatever comes of it. One that is here already is
+ * fine. 0: it is here; CHUNKS_PENDING: it is on its way to the disk, and wait->kept() follows
+ * with the number that the caller gives it, which; -EBADMSG: the bytes are not those of the
+ * digest. Not while wait has CHUNKS_PENDING_MAX pending.
  */
-int chunks_keep(struct chunks *chunks, struct memory_chunk *chunk, const uint8_t *digest);
+#define CHUNKS_PENDING 1
+int chunks_keep(struct chunks *chunks, struct memory_chunk *chunk, const uint8_t *digest,
+		struct chunks_wait *wait, uint32_t which);
 /* The same, of bytes elsewhere. -ENOSPC. */
-int chunks_add(struct chunks *chunks, const void *data, uint64_t size, const uint8_t *digest);
+int chunks_add(struct chunks *chunks, const void *data, uint64_t size, const uint8_t *digest,
+	       struct chunks_wait *wait, uint32_t which);
+/* Nobody waits any more; what is pending is kept all the same. */
+void chunks_forget(struct chunks *chunks, struct chunks_wait *wait);
 /* The catalog does not count on it any more. */
 void chunks_free(struct chunks *chunks, const uint8_t *digest);
 

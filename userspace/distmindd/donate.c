@@ -14,10 +14,11 @@
 
 #define POKE_US 10000
 #define PASS_SHARE 4 /* a pass takes at most one part in so many of the daemon's time */
-#define TURN_US 5000 /* of hashing and spooling */
+#define TURN_US 5000 /* of hashing */
 #define PERIOD_US 2000000
 #define ACCURACY_US 1000
 #define RETRY_US 500000
+#define SPOOL_RETRY_US 5000000 /* a disk that is full is full for a while */
 #define PULL_BYTES (16U << 20)
 #define PULL_CHUNKS 256
 #define PULL_NS 30000000000ULL
@@ -50,9 +51,11 @@ struct donate_pull {
 	struct memory_chunk *chunks[PULL_CHUNKS];
 	struct memory_piece pieces[PULL_CHUNKS];
 	uint32_t count;
-	uint32_t kept; /* of these, after they have come */
+	uint32_t kept; /* of these, or to be, after they have come */
 	uint64_t bytes;
 	sd_event_source *turn;
+	struct chunks_wait wait;
+	bool unspooled; /* the disk did not take one */
 };
 
 static uint64_t now_us(void)
@@ -293,34 +296,62 @@ static void see_models(struct pass *pass)
 
 static void abandon(struct donate_pull *pull)
 {
+	chunks_forget(pull->donate->chunks, &pull->wait);
 	for (uint32_t i = pull->kept; i < pull->count; i++)
 		memory_arena_abandon(pull->donate->chunks->arena, pull->chunks[i]);
 	sd_event_source_disable_unref(pull->turn);
 	free(pull);
 }
 
-/* A disk can be slow: some in each turn of the loop. */
-static int on_keep(sd_event_source *source, void *arg)
+static void log_unkept(int err)
+{
+	log_warning("chunk-not-kept", LOG_S("reason", strerror(-err)));
+}
+
+static void on_kept(void *arg, uint32_t which, int err)
 {
 	struct donate_pull *pull = arg;
+
+	(void)which;
+	if (err)
+		log_unkept(err);
+	pull->unspooled |= err != 0;
+	sd_event_source_set_enabled(pull->turn, SD_EVENT_ON);
+}
+
+static void end_pull(struct donate_pull *pull)
+{
 	struct donate *donate = pull->donate;
-	uint64_t begin = now_us();
 
-	(void)source;
-	while (pull->kept < pull->count && now_us() - begin < TURN_US) {
-		uint32_t i = pull->kept++;
-		int err = chunks_keep(donate->chunks, pull->chunks[i], pull->pieces[i].digest);
-
-		if (err)
-			log_warning("chunk-not-kept", LOG_S("reason", strerror(-err)));
-	}
-	if (pull->kept < pull->count)
-		return 0;
 	log_debug("chunks-fetched", LOG_U("chunks", pull->count), LOG_U("bytes", pull->bytes));
+	if (pull->unspooled)
+		donate->not_before_us = now_us() + SPOOL_RETRY_US;
 	donate->pull = NULL;
 	abandon(pull);
 	chunks_report(donate->chunks);
 	wake(donate, 0);
+}
+
+/* Some in each turn of the loop, and as many as the disk is given at a time. */
+static int on_keep(sd_event_source *source, void *arg)
+{
+	struct donate_pull *pull = arg;
+	struct chunks *chunks = pull->donate->chunks;
+	uint64_t begin = now_us();
+
+	while (pull->kept < pull->count && pull->wait.pending < CHUNKS_PENDING_MAX &&
+	       now_us() - begin < TURN_US) {
+		uint32_t i = pull->kept++;
+		int err = chunks_keep(chunks, pull->chunks[i], pull->pieces[i].digest, &pull->wait,
+				      i);
+
+		if (err < 0)
+			log_unkept(err);
+	}
+	if (pull->kept == pull->count && !pull->wait.pending)
+		end_pull(pull);
+	else if (pull->kept == pull->count || pull->wait.pending == CHUNKS_PENDING_MAX)
+		sd_event_source_set_enabled(source, SD_EVENT_OFF); /* until on_kept() */
 	return 0;
 }
 
@@ -354,6 +385,7 @@ static void start_pull(struct donate *donate, struct donate_pull *pull)
 		free(pull);
 		return;
 	}
+	pull->wait = (struct chunks_wait){ .kept = on_kept, .arg = pull };
 	if (memory_client_load(donate->chunks->client, &request, &ops, pull, reason)) {
 		donate->pull = pull;
 		return;
@@ -464,7 +496,8 @@ static void see_chunk(void *arg, const struct memory_chunk *chunk)
 	const struct pass *pass = surplus->pass;
 
 	if (surplus->digests.count < SHED_MAX && has(&pass->known, chunk->digest) &&
-	    !has(&pass->mine, chunk->digest) && !has(&pass->busy, chunk->digest))
+	    !has(&pass->mine, chunk->digest) && !has(&pass->busy, chunk->digest) &&
+	    !chunks_storing(pass->donate->chunks, chunk->digest))
 		add(&surplus->digests, chunk->digest);
 }
 

@@ -34,6 +34,10 @@ struct push {
 	const uint8_t *bytes;
 	size_t size, offset;
 	uint32_t next, end;
+	struct chunks_wait wait;
+	int err; /* what refuses it, when nothing is pending any more */
+	uint32_t refused; /* the missing chunk that this is about */
+	bool spooling; /* it is the disk's */
 };
 
 static uint64_t now_us(void)
@@ -56,6 +60,7 @@ static void destroy(struct push *push)
 	if (push->client)
 		push->client->push = NULL;
 	sd_event_source_disable_unref(push->turn);
+	chunks_forget(&push->models->chunks, &push->wait);
 	unmap(push);
 	model_manifest_destroy(&push->model);
 	free(push->missing);
@@ -277,30 +282,37 @@ out:
  * Chunks
  */
 
-static void end_chunks(struct push *push)
+/* Chunks that are on their way to the disk get there first, and then the client is told. */
+static void fail(struct push *push, uint32_t which, int err, bool spooling)
 {
-	sd_event_source_set_enabled(push->turn, SD_EVENT_OFF);
-	unmap(push);
+	if (push->err)
+		return;
+	push->err = err;
+	push->refused = which;
+	push->spooling = spooling;
 }
 
-/* True: the request has been answered. */
-static bool refuse_chunk(struct push *push, const struct model_chunk *chunk, int err)
+static void refuse_chunk(struct push *push)
 {
+	const struct model_chunk *chunk = &push->model.chunks[push->missing[push->refused]];
 	struct client *client = push->client;
 	char text[MODEL_DIGEST_TEXT_LEN];
+	int err = push->err;
 
 	model_digest_format(&chunk->digest, text);
-	end_chunks(push);
-	if (err == -EBADMSG)
+	if (push->spooling)
+		client_refuse(client, err, "chunk %s: the spool of this host cannot keep it: %s%s",
+			      text, strerror(-err),
+			      err == -ENOSPC ? ": make room there, or put it elsewhere" : "");
+	else if (err == -EBADMSG)
 		client_refuse(client, err, "chunk %u: the bytes are not those of %s: was the file "
 					   "changed meanwhile?",
-			      push->missing[push->next], text);
+			      push->missing[push->refused], text);
 	else
 		client_refuse(client, err, "chunk %s: %s", text,
 			      err == -ENOSPC ? "the donors have no room: give them more memory, or "
 					       "delete models" :
 					       strerror(-err));
-	return true;
 }
 
 struct room {
@@ -326,24 +338,48 @@ static bool room_elsewhere(struct push *push, uint64_t bytes)
 	return room.bytes >= bytes && now_us() - push->progress_us < STALLED_US;
 }
 
+static void sent(struct push *push, uint32_t which)
+{
+	push->progress_us = now_us();
+	push->sent[which] = true;
+}
+
+static void on_kept(void *arg, uint32_t which, int err)
+{
+	struct push *push = arg;
+
+	if (err)
+		fail(push, which, err, true);
+	else
+		sent(push, which);
+	wake(push, 0);
+}
+
+/* False: there is no room for it now. */
 static bool store_next(struct push *push)
 {
 	const struct model_chunk *chunk = &push->model.chunks[push->missing[push->next]];
 	int err = chunks_add(&push->models->chunks, push->bytes + push->offset, chunk->size,
-			     chunk->digest.bytes);
+			     chunk->digest.bytes, &push->wait, push->next);
 
 	if (err == -ENOSPC && room_elsewhere(push, chunk->size)) {
 		/* Donors take what is theirs, and then it need not be here any more. */
 		donate_poke(&push->models->donate);
 		wake(push, WAIT_US);
-		return true;
+		return false;
 	}
-	if (err)
-		return refuse_chunk(push, chunk, err);
-	push->progress_us = now_us();
-	push->sent[push->next++] = true;
+	if (err < 0)
+		fail(push, push->next, err, false);
+	else if (err != CHUNKS_PENDING)
+		sent(push, push->next);
+	push->next++;
 	push->offset += chunk->size;
-	return false;
+	return true;
+}
+
+static bool more(const struct push *push)
+{
+	return !push->err && push->next < push->end;
 }
 
 static int on_chunks(sd_event_source *source, uint64_t us, void *arg)
@@ -353,16 +389,22 @@ static int on_chunks(sd_event_source *source, uint64_t us, void *arg)
 
 	(void)source;
 	(void)us;
-	while (push->next < push->end && now_us() - begin < TURN_US)
-		if (store_next(push))
+	while (more(push) && push->wait.pending < CHUNKS_PENDING_MAX && now_us() - begin < TURN_US)
+		if (!store_next(push))
 			return 0;
-	if (push->next < push->end) {
+	/* With chunks on their way to the disk, on_kept() goes on. */
+	if (push->wait.pending == CHUNKS_PENDING_MAX || (push->wait.pending && !more(push)))
+		return 0;
+	if (more(push)) {
 		wake(push, 0);
 		return 0;
 	}
-	end_chunks(push);
+	unmap(push);
 	chunks_report(&push->models->chunks);
-	client_answer(push->client, json_object(), NULL, 0);
+	if (push->err)
+		refuse_chunk(push);
+	else
+		client_answer(push->client, json_object(), NULL, 0);
 	return 0;
 }
 
@@ -400,6 +442,8 @@ void push_chunk(struct client *client, uint32_t first, uint32_t count, int bytes
 	push->offset = 0;
 	push->next = first;
 	push->end = first + count;
+	push->wait = (struct chunks_wait){ .kept = on_kept, .arg = push };
+	push->err = 0;
 	client_begin(client, &push->exchange);
 	wake(push, 0);
 }

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fsync() in the place of libc's, which hangs and fails when a test says so. The thread of
+ * the test is never held up: it would wait for itself. Included by the one file of a test
+ * program.
+ */
+#ifndef TESTS_UNIT_DISK_FAKE_H
+#define TESTS_UNIT_DISK_FAKE_H
+
+#include "unit.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DISK_WAIT_S 20
+
+static struct disk {
+	pthread_mutex_t lock; /* everything below */
+	pthread_cond_t changed;
+	pthread_t test;
+	bool hangs;
+	unsigned int allowed; /* calls that may end although it hangs */
+	unsigned int begun;
+	int failure; /* errno of the next call; 0: none */
+} disk = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+
+int fsync(int fd)
+{
+	int failure;
+
+	pthread_mutex_lock(&disk.lock);
+	if (pthread_equal(pthread_self(), disk.test)) {
+		pthread_mutex_unlock(&disk.lock);
+		return (int)syscall(SYS_fsync, fd);
+	}
+	disk.begun++;
+	pthread_cond_broadcast(&disk.changed);
+	while (disk.hangs && !disk.allowed)
+		pthread_cond_wait(&disk.changed, &disk.lock);
+	disk.allowed -= disk.allowed > 0;
+	failure = disk.failure;
+	disk.failure = 0;
+	pthread_mutex_unlock(&disk.lock);
+	if (!failure)
+		return (int)syscall(SYS_fsync, fd);
+	errno = failure;
+	return -1;
+}
+
+static inline void disk_set(bool hangs, unsigned int allowed, int failure)
+{
+	pthread_mutex_lock(&disk.lock);
+	disk.test = pthread_self();
+	disk.hangs = hangs;
+	disk.allowed = allowed;
+	disk.failure = failure;
+	disk.begun = 0;
+	pthread_cond_broadcast(&disk.changed);
+	pthread_mutex_unlock(&disk.lock);
+}
+
+static inline void disk_reset(void)
+{
+	disk_set(false, 0, 0);
+}
+
+/* From the next call on; as many as are allowed end nevertheless. */
+static inline void disk_hang(unsigned int allowed)
+{
+	disk_set(true, allowed, 0);
+}
+
+static inline void disk_fail(int failure)
+{
+	disk_set(false, 0, failure);
+}
+
+/* Calls since it was last set that end or hang. */
+static inline unsigned int disk_begun(void)
+{
+	unsigned int begun;
+
+	pthread_mutex_lock(&disk.lock);
+	begun = disk.begun;
+	pthread_mutex_unlock(&disk.lock);
+	return begun;
+}
+
+static inline void disk_allow(unsigned int more)
+{
+	pthread_mutex_lock(&disk.lock);
+	disk.allowed += more;
+	pthread_cond_broadcast(&disk.changed);
+	pthread_mutex_unlock(&disk.lock);
+}
+
+static inline void disk_wait(unsigned int begun)
+{
+	struct timespec end;
+	int err = 0;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += DISK_WAIT_S;
+	pthread_mutex_lock(&disk.lock);
+	while (disk.begun < begun && !err)
+		err = pthread_cond_timedwait(&disk.changed, &disk.lock, &end);
+	pthread_mutex_unlock(&disk.lock);
+	assert_int_equal(err, 0);
+}
+
+#endif

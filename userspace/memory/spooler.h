@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The thread that waits for a spool's disk, so that its owner need not. What it is asked
+ * for it does one after the other in the order of the calls. So the files are at any
+ * moment those of chunks that were in memory together, and fit into it again.
+ *
+ * The queue has no limit of its own: how many stores wait is the owner's choice, and there
+ * is at most one removal for each chunk that was stored or restored.
+ *
+ * All calls are the owner's. The lock is for the two queues, and never held while anything
+ * is written or called.
+ */
+#ifndef DISTMIND_MEMORY_SPOOLER_H
+#define DISTMIND_MEMORY_SPOOLER_H
+
+#include "spool.h"
+
+struct memory_spooler;
+
+/* The spool is the thread's until the spooler is closed. */
+int memory_spooler_open(struct memory_spooler **spooler, struct memory_spool *spool);
+/* Nothing more is begun, and nobody is called any more. Does not wait. */
+void memory_spooler_stop(struct memory_spooler *spooler);
+/* Waits for what is under way, and drops the rest. NULL is fine. */
+void memory_spooler_close(struct memory_spooler *spooler);
+
+/* Readable: there is something to dispatch. */
+int memory_spooler_fd(const struct memory_spooler *spooler);
+/* Calls the owner back for what has been stored, or could not be, in the order of the calls. */
+void memory_spooler_dispatch(struct memory_spooler *spooler);
+
+/*
+ * The chunk is sealed, and pinned by the owner until stored() or until the spooler is
+ * closed. err is 0 when the file and its name are on disk.
+ */
+int memory_spooler_store(struct memory_spooler *spooler, const struct memory_chunk *chunk,
+			 void (*stored)(void *arg, int err), void *arg);
+/* Nobody is told: a file that stays is found at the next start to be of no use. */
+void memory_spooler_remove(struct memory_spooler *spooler,
+			   const uint8_t digest[MEMORY_DIGEST_LEN]);
+
+#endif
