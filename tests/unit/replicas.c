@@ -1,34 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* How many copies models are to have, as it is worked out from the catalog and shown. */
-#include "service_bed.h"
+#include "service_host.h"
 
-#include "../../userspace/catalog/state.h"
 #include "../../userspace/distmindd/replicas.h"
-
-static void on_written(const struct catalog_result *result, void *arg)
-{
-	assert_int_equal(result->err, 0);
-	*(bool *)arg = true;
-}
-
-/* Another host of the pool, which gives memory and calls these models hot. */
-static void put_host(const char *name, uint64_t memory, const char *hot)
-{
-	char key[128], text[512];
-	struct catalog_write write = { .key = key, .value = text };
-	struct catalog_txn txn = { .writes = &write, .write_count = 1 };
-	bool written = false;
-
-	snprintf(key, sizeof(key), "%s/view/host/%s", bed.config.pool, name);
-	snprintf(text, sizeof(text),
-		 "{\"address\":\"\",\"rdma_address\":\"\",\"rdma_port\":0,\"memory_total\":%llu,"
-		 "\"memory_free\":%llu,\"generation\":1,\"hot\":%s}",
-		 (unsigned long long)memory, (unsigned long long)memory, hot);
-	write.size = strlen(text);
-	assert_int_equal(catalog_store_txn(bed.models->catalog->store, &txn, on_written, &written),
-			 0);
-	wait_until(written);
-}
 
 static uint32_t extra_of(const char *name)
 {
@@ -53,14 +27,14 @@ static void every_host_that_calls_a_model_hot_asks_for_one_more(void **state)
 	push(&a);
 	push(&b);
 	assert_int_equal(extra_of("a"), 0);
-	put_host("x", 16U << 20, "[\"a\",\"nobody-has-it\"]");
+	put_host("x", 16U << 20, 16U << 20, "[\"a\",\"nobody-has-it\"]");
 	wait_until(extra_of("a") == 1);
 	assert_int_equal(extra_of("b"), 0);
-	put_host("y", 0, "[\"a\",\"a\",\"b\"]");
-	put_host("z", 16U << 20, "[]");
+	put_host("y", 0, 0, "[\"a\",\"a\",\"b\"]");
+	put_host("z", 16U << 20, 16U << 20, "[]");
 	wait_until(extra_of("a") == 2 && extra_of("b") == 1);
-	put_host("x", 16U << 20, "[]");
-	put_host("y", 0, "[]");
+	put_host("x", 16U << 20, 16U << 20, "[]");
+	put_host("y", 0, 0, "[]");
 	wait_until(!extra_of("a") && !extra_of("b"));
 	free_sample(&a);
 	free_sample(&b);
@@ -77,7 +51,7 @@ static void what_models_have_in_common_takes_room_once(void **state)
 	make_sample(&other, "other", 2, 600000, LAYERS);
 	push(&base);
 	push(&tuned);
-	put_host("x", 1U << 20, "[\"base\"]");
+	put_host("x", 1U << 20, 1U << 20, "[\"base\"]");
 	wait_until(extra_of("base") == 1);
 	push(&other);
 	wait_until(!extra_of("base"));
@@ -97,7 +71,7 @@ static void list_and_show_tell_what_is_wanted_and_what_there_is(void **state)
 	(void)state;
 	make_sample(&sample, "net", 1, 300000, LAYERS);
 	push(&sample);
-	put_host("x", 16U << 20, "[\"net\"]");
+	put_host("x", 16U << 20, 16U << 20, "[\"net\"]");
 	wait_until(extra_of("net") == 1);
 	fd = connect_client();
 	reply = ask(fd, json_pack("{s:s}", "op", "list"), NULL, 0);

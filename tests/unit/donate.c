@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What a host holds for the pool, beside another one that is a fake. */
+#include "disk_fake.h"
+#include "rdma_fake.h"
+#include "service_host.h"
+
+#define MEMORY (16U << 20) /* of each host */
+
+static int setup_donor(void **state)
+{
+	donor = (struct donor){ .damaged = UINT32_MAX };
+	disk_reset();
+	return setup(state);
+}
+
+static int teardown_donor(void **state)
+{
+	disk_reset();
+	return teardown(state);
+}
+
+static void set_replicas(const char *model, int replicas)
+{
+	int fd = connect_client();
+	struct message reply = ask(fd,
+				   json_pack("{s:s, s:s, s:i}", "op", "replicas", "model", model,
+					     "replicas", replicas),
+				   NULL, 0);
+
+	expect_ok(&reply);
+	message_clear(&reply);
+	hang_up(fd);
+}
+
+static uint32_t chunks_here(const struct sample *sample)
+{
+	const struct model_manifest *model = &sample->image.manifest;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < model->chunk_count; i++)
+		count += chunks_have(&bed.models->chunks, model->chunks[i].digest.bytes);
+	return count;
+}
+
+static uint32_t chunks_held(const struct sample *sample)
+{
+	const struct model_manifest *model = &sample->image.manifest;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < model->chunk_count; i++)
+		count += catalog_holds(bed.models->catalog, model->chunks[i].digest.bytes);
+	return count;
+}
+
+static uint64_t next_pass(void)
+{
+	uint64_t us;
+
+	assert_true(sd_event_source_get_time(bed.models->donate.timer, &us) >= 0);
+	return us;
+}
+
+/* One that begins now, and what it gives up has gone. */
+static void pass(void)
+{
+	uint64_t this;
+
+	donate_poke(&bed.models->donate);
+	this = next_pass();
+	wait_until(next_pass() != this && !bed.models->donate.shedding);
+}
+
+static void further_copies_go_when_a_replica_has_no_room(void **state)
+{
+	struct sample hot, plain;
+	uint32_t all;
+
+	(void)state;
+	make_sample(&hot, "hot", 1, 300000, LAYERS);
+	make_sample(&plain, "plain", 2, 300000, LAYERS);
+	push(&hot);
+	push(&plain);
+	all = hot.image.manifest.chunk_count;
+	/* Both hosts have the hot one, of which one copy would do. */
+	put_host("x", MEMORY, MEMORY, "[\"hot\"]");
+	put_chunks("x", &hot);
+	pass();
+	assert_int_equal(chunks_here(&hot), all);
+	/* The other host is to have the plain one too, and has room for it. */
+	set_replicas("plain", 2);
+	pass();
+	assert_int_equal(chunks_here(&hot), all);
+	/* Now it has none, and everything is there once. */
+	put_host("x", MEMORY, 0, "[\"hot\"]");
+	pass();
+	assert_in_range(chunks_here(&hot), 1, all - 1);
+	assert_int_equal(chunks_held(&hot), chunks_here(&hot));
+	/* Replicas are not what goes. */
+	assert_int_equal(chunks_here(&plain), plain.image.manifest.chunk_count);
+	free_sample(&hot);
+	free_sample(&plain);
+}
+
+static void give_spool(void)
+{
+	stop_daemon();
+	snprintf(bed.config.spool, sizeof(bed.config.spool), "%s/spool", bed.directory);
+	start_daemon();
+}
+
+static void what_is_on_its_way_to_the_disk_is_not_given_up(void **state)
+{
+	struct sample sample;
+	uint32_t *missing;
+	size_t count;
+	int fd, bytes;
+
+	(void)state;
+	give_spool();
+	make_sample(&sample, "net", 1, 300000, LAYERS);
+	fd = connect_client();
+	missing = begin_push(fd, &sample, &count);
+	bytes = chunk_fd(&sample, missing, 0, 8, false);
+	disk_hang(0);
+	say(fd, chunk_op(0, 8), &bytes, 1);
+	close(bytes);
+	wait_until(disk_begun() && chunks_here(&sample) == 8);
+	/* Who has all of it, so that this host need not. */
+	put_host("x", MEMORY, MEMORY, "[]");
+	put_chunks("x", &sample);
+	pass();
+	assert_int_equal(chunks_here(&sample), 8);
+	disk_reset();
+	wait_until(chunks_here(&sample) < 8);
+	assert_int_equal(chunks_held(&sample), chunks_here(&sample));
+	free(missing);
+	hang_up(fd);
+	free_sample(&sample);
+}
+
+/* This host is to have a model, with a spool, and the other one has it. */
+static void be_without(struct sample *sample)
+{
+	const struct model_manifest *model = &sample->image.manifest;
+
+	give_spool();
+	make_sample(sample, "net", 1, 300000, LAYERS);
+	push(sample);
+	set_replicas("net", 2);
+	put_host("x", MEMORY, MEMORY, "[]");
+	put_chunks("x", sample);
+	for (uint32_t i = 0; i < model->chunk_count; i++) {
+		catalog_lose(bed.models->catalog, model->chunks[i].digest.bytes);
+		memory_arena_free(bed.models->chunks.arena, model->chunks[i].digest.bytes);
+	}
+	donor.samples[0] = sample;
+}
+
+/* From now on it can read. */
+static void connect_hosts(void)
+{
+	bed.models->chunks.client = (struct memory_client *)&donor;
+	donate_poke(&bed.models->donate);
+}
+
+static void what_is_fetched_is_held_when_it_is_on_disk(void **state)
+{
+	struct sample sample;
+
+	(void)state;
+	be_without(&sample);
+	disk_hang(0);
+	connect_hosts();
+	wait_until(disk_begun());
+	assert_true(chunks_here(&sample) > 0);
+	assert_int_equal(chunks_held(&sample), 0);
+	disk_reset();
+	wait_until(chunks_held(&sample) == sample.image.manifest.chunk_count);
+	wait_until(!bed.models->donate.pull);
+	free_sample(&sample);
+}
+
+static void what_the_disk_has_no_room_for_is_fetched_later(void **state)
+{
+	struct donate *donate;
+	struct sample sample;
+
+	(void)state;
+	be_without(&sample);
+	donate = &bed.models->donate;
+	disk_fail(ENOSPC);
+	connect_hosts();
+	wait_until(donate->not_before_us);
+	assert_null(donate->pull);
+	assert_int_equal(chunks_held(&sample), sample.image.manifest.chunk_count - 1);
+	assert_int_equal(chunks_here(&sample), sample.image.manifest.chunk_count - 1);
+	/* As if the time had passed. */
+	donate->not_before_us = 0;
+	donate_poke(donate);
+	wait_until(chunks_held(&sample) == sample.image.manifest.chunk_count);
+	free_sample(&sample);
+}
+
+static void a_daemon_that_stops_while_it_fetches_leaves_nothing_behind(void **state)
+{
+	struct sample sample;
+
+	(void)state;
+	be_without(&sample);
+	disk_hang(0);
+	connect_hosts();
+	wait_until(disk_begun());
+	assert_non_null(bed.models->donate.pull);
+	disk_reset();
+	stop_daemon();
+	start_daemon();
+	free_sample(&sample);
+}
+
+#define DONATE_TEST(name) cmocka_unit_test_setup_teardown(name, setup_donor, teardown_donor)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		DONATE_TEST(further_copies_go_when_a_replica_has_no_room),
+		DONATE_TEST(what_is_on_its_way_to_the_disk_is_not_given_up),
+		DONATE_TEST(what_is_fetched_is_held_when_it_is_on_disk),
+		DONATE_TEST(what_the_disk_has_no_room_for_is_fetched_later),
+		DONATE_TEST(a_daemon_that_stops_while_it_fetches_leaves_nothing_behind),
+	};
+
+	return cmocka_run_group_tests_name("donate", tests, NULL, NULL);
+}

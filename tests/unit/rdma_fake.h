@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Another host in the place of RDMA, which has all chunks of the samples. Included by the one
+ * file of a test program.
+ */
+#ifndef TESTS_UNIT_RDMA_FAKE_H
+#define TESTS_UNIT_RDMA_FAKE_H
+
+#include "service_bed.h"
+
+#define SAMPLES 2
+
+static struct donor {
+	const struct sample *samples[SAMPLES];
+	uint32_t damaged; /* this chunk of the first sample arrives so; UINT32_MAX: none */
+	bool holds; /* answers later */
+	struct memory_transfer *transfer; /* under way */
+} donor;
+
+struct memory_transfer {
+	struct memory_piece *pieces;
+	uint32_t piece_count, group_count;
+	struct memory_transfer_ops ops;
+	void *arg;
+	sd_event_source *turn;
+};
+
+void peers_open(struct peers *peers, struct chunks *chunks)
+{
+	(void)chunks;
+	*peers = (struct peers){ 0 };
+}
+
+void peers_close(struct peers *peers)
+{
+	(void)peers;
+}
+
+void peers_update(struct peers *peers, const struct catalog *catalog)
+{
+	(void)peers;
+	(void)catalog;
+}
+
+int peers_find(const struct peers *peers, const char *host)
+{
+	(void)peers;
+	(void)host;
+	return 0;
+}
+
+uint32_t peers_of_chunk(const struct peers *peers, struct catalog *catalog, const uint8_t *digest,
+			uint32_t *donors, const char **first)
+{
+	(void)peers;
+	(void)catalog;
+	(void)digest;
+	donors[0] = 0;
+	*first = "donor";
+	return 1;
+}
+
+int memory_client_open(struct memory_client **client, struct memory_fabric *fabric,
+		       const struct memory_client_options *options, char reason[MEMORY_REASON_LEN])
+{
+	(void)client;
+	(void)fabric;
+	(void)options;
+	(void)reason;
+	return -ENODEV;
+}
+
+static inline void end_transfer(struct memory_transfer *transfer)
+{
+	donor.transfer = NULL;
+	sd_event_source_disable_unref(transfer->turn);
+	free(transfer->pieces);
+	free(transfer);
+}
+
+void memory_client_close(struct memory_client *client)
+{
+	(void)client;
+	if (donor.transfer)
+		end_transfer(donor.transfer);
+}
+
+int memory_client_donor_add(struct memory_client *client, const char *name,
+			    const struct sockaddr_storage *address)
+{
+	(void)client;
+	(void)name;
+	(void)address;
+	return 0;
+}
+
+void memory_client_donor_remove(struct memory_client *client, uint32_t index)
+{
+	(void)client;
+	(void)index;
+}
+
+int memory_client_donor_stats(struct memory_client *client, uint32_t index,
+			      struct memory_reader_donor *stats)
+{
+	(void)client;
+	(void)index;
+	(void)stats;
+	return -ENOENT;
+}
+
+static inline void answer_piece(const struct memory_piece *piece)
+{
+	for (size_t s = 0; s < SAMPLES; s++) {
+		const struct sample *sample = donor.samples[s];
+
+		for (uint32_t i = 0; sample && i < sample->image.manifest.chunk_count; i++) {
+			const struct model_chunk *chunk = &sample->image.manifest.chunks[i];
+
+			if (memcmp(chunk->digest.bytes, piece->digest, MEMORY_DIGEST_LEN))
+				continue;
+			memcpy((void *)(uintptr_t)piece->address,
+			       model_image_chunk((struct model_image *)&sample->image, i),
+			       chunk->size);
+			*(uint8_t *)(uintptr_t)piece->address ^= !s && i == donor.damaged;
+			return;
+		}
+	}
+	fail_msg("asked for a chunk that there is not");
+}
+
+static inline int on_answer(sd_event_source *source, void *arg)
+{
+	const struct memory_load_progress progress = { .state = MEMORY_LOAD_DONE, .quiet = true };
+	struct memory_transfer *transfer = arg;
+
+	(void)source;
+	for (uint32_t i = 0; i < transfer->piece_count; i++)
+		answer_piece(&transfer->pieces[i]);
+	for (uint32_t i = 0; transfer->ops.group_done && i < transfer->group_count; i++)
+		transfer->ops.group_done(transfer->arg, i);
+	if (transfer->ops.ended)
+		transfer->ops.ended(transfer->arg, &progress);
+	transfer->ops.quiet(transfer->arg, &progress);
+	end_transfer(transfer);
+	return 0;
+}
+
+struct memory_transfer *memory_client_load(struct memory_client *client,
+					   const struct memory_load_request *request,
+					   const struct memory_transfer_ops *ops, void *arg,
+					   char reason[MEMORY_REASON_LEN])
+{
+	struct memory_transfer *transfer = calloc(1, sizeof(*transfer));
+
+	(void)client;
+	(void)reason;
+	assert_null(donor.transfer);
+	transfer->pieces = calloc(request->piece_count, sizeof(*transfer->pieces));
+	memcpy(transfer->pieces, request->pieces,
+	       request->piece_count * sizeof(*transfer->pieces));
+	transfer->piece_count = request->piece_count;
+	transfer->group_count = request->group_count;
+	transfer->ops = *ops;
+	transfer->arg = arg;
+	assert_true(sd_event_add_defer(bed.loop, &transfer->turn, on_answer, transfer) >= 0);
+	if (donor.holds)
+		assert_true(sd_event_source_set_enabled(transfer->turn, SD_EVENT_OFF) >= 0);
+	donor.transfer = transfer;
+	return transfer;
+}
+
+void memory_client_cancel(struct memory_client *client, struct memory_transfer *transfer)
+{
+	(void)client;
+	(void)transfer;
+	fail_msg("nobody cancels here");
+}
+
+void memory_client_missing(struct memory_client *client, struct memory_transfer *transfer,
+			   void (*tell)(void *arg, const uint8_t *digest, const char *host,
+					const char *reason),
+			   void *arg)
+{
+	(void)client;
+	(void)transfer;
+	(void)tell;
+	(void)arg;
+}
+
+#endif
