@@ -46,21 +46,47 @@ static int read_policy(struct ini_file *file, const struct ini_key *key, const c
 	return 0;
 }
 
-static int read_percent(struct ini_file *file, const struct ini_key *key, const char *value)
+/* Without a sign; unit is what follows it. */
+static bool parse_number(const char *value, uint64_t *number, const char **unit)
 {
-	unsigned long number;
 	char *end;
 
 	errno = 0;
-	number = strtoul(value, &end, 10);
-	if (errno || end == value || strcmp(end, "%") || *value == '-' || !number ||
+	*number = strtoull(value, &end, 10);
+	*unit = end;
+	return !errno && end != value && *value != '-';
+}
+
+static void set_number(struct ini_file *file, const struct ini_key *key, uint64_t number)
+{
+	memcpy((char *)file->settings + key->field, &(uint32_t){ (uint32_t)number },
+	       sizeof(uint32_t));
+}
+
+static int read_percent(struct ini_file *file, const struct ini_key *key, const char *value)
+{
+	const char *unit;
+	uint64_t number;
+
+	if (!parse_number(value, &number, &unit) || strcmp(unit, "%") || !number ||
 	    number > PERCENT_MAX)
 		return ini_file_complain(file,
 					 "%s: \"%s\" is not a percentage: write 1%% to %d%%, such "
 					 "as 150%%",
 					 key->name, value, PERCENT_MAX);
-	memcpy((char *)file->settings + key->field, &(uint32_t){ (uint32_t)number },
-	       sizeof(uint32_t));
+	set_number(file, key, number);
+	return 0;
+}
+
+static int read_port(struct ini_file *file, const struct ini_key *key, const char *value)
+{
+	const char *unit;
+	uint64_t number;
+
+	if (!parse_number(value, &number, &unit) || *unit || !number || number > UINT16_MAX)
+		return ini_file_complain(file, "%s: \"%s\" is not a port: write 1 to 65535",
+					 key->name, value);
+	set_number(file, key, number);
 	return 0;
 }
 
@@ -74,16 +100,14 @@ static bool parse_time(const char *value, uint64_t *time_us)
 		{ "ms", 1000 },		 { "s", 1000000 },	 { "min", 60000000 },
 		{ "h", 3600000000ULL },	 { "d", 86400000000ULL },
 	};
+	const char *unit;
 	uint64_t number;
-	char *end;
 
-	errno = 0;
-	number = strtoull(value, &end, 10);
-	if (errno || end == value || *value == '-')
+	if (!parse_number(value, &number, &unit))
 		return false;
-	end += strspn(end, " ");
+	unit += strspn(unit, " ");
 	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-		if (!strcmp(end, units[i].name))
+		if (!strcmp(unit, units[i].name))
 			return !__builtin_mul_overflow(number, units[i].us, time_us) &&
 			       *time_us <= INT64_MAX;
 	return false;
@@ -170,19 +194,6 @@ static int read_memory(struct ini_file *file, const struct ini_key *key, const c
 	return 0;
 }
 
-static int read_port(struct ini_file *file, const struct ini_key *key, const char *value)
-{
-	unsigned long number;
-	char *end;
-
-	number = strtoul(value, &end, 10);
-	if (end == value || *end || *value == '-' || !number || number > UINT16_MAX)
-		return ini_file_complain(file, "%s: \"%s\" is not a port: write 1 to 65535",
-					 key->name, value);
-	((struct config *)file->settings)->models.rdma_port = (uint32_t)number;
-	return 0;
-}
-
 static int read_catalog(struct ini_file *file, const struct ini_key *key, const char *value)
 {
 	struct config *config = file->settings;
@@ -224,7 +235,7 @@ static const struct ini_key keys[] = {
 	{ "donor", "memory", read_memory, offsetof(struct config, models.donor_memory), 0, 0 },
 	TEXT("donor", "spool", read_path, spool, 0),
 	TEXT("donor", "rdma-device", read_text, rdma_device, 1),
-	{ "donor", "rdma-port", read_port, 0, 0, 0 },
+	{ "donor", "rdma-port", read_port, offsetof(struct config, models.rdma_port), 0, 0 },
 	{ "cache", "memory", read_memory, offsetof(struct config, models.cache_memory), 0, 0 },
 	{ "catalog", "kind", read_catalog, 0, 0, 0 },
 	TEXT("catalog", "path", read_path, catalog, 0),
