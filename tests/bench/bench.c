@@ -48,8 +48,8 @@ void bench_report(const char *name, double value, const char *unit, const char *
 {
 	const char *guest = getenv("DISTMIND_GUEST");
 
-	printf("{\"name\": \"%s\", \"kernel\": \"%s\", \"value\": %.4g, \"unit\": \"%s\", "
-	       "\"baseline\": \"%s\", \"baseline_value\": %.4g, \"ratio\": %.3f}\n",
+	printf("{\"name\": \"%s\", \"kernel\": \"%s\", \"value\": %.6g, \"unit\": \"%s\", "
+	       "\"baseline\": \"%s\", \"baseline_value\": %.6g, \"ratio\": %.5f}\n",
 	       name, guest ? guest : "native", value, unit, baseline, baseline_value, ratio);
 	fflush(stdout);
 }

@@ -70,11 +70,9 @@ struct gain {
 	double ours, theirs; /* ms */
 };
 
-static void print_gain(const char *name, const char *rule, const struct gain *gain)
+static void report_gain(const char *name, const char *rule, const struct gain *gain)
 {
-	printf("{\"name\": \"%s\", \"kernel\": \"native\", \"value\": %.4f, \"unit\": \"ms\", "
-	       "\"baseline\": \"%s\", \"baseline_value\": %.4f, \"ratio\": %.3f}\n",
-	       name, gain->ours, rule, gain->theirs, gain->theirs / gain->ours);
+	bench_report(name, gain->ours, "ms", rule, gain->theirs, gain->theirs / gain->ours);
 }
 
 /* How much earlier than with another rule the end is; least keeps the smallest such gain. */
@@ -90,7 +88,7 @@ static void compare(const char *model, const char *rule, const struct planner_pi
 	gain.ours = (double)planner_finish(pipeline, &best) / PLANNER_SECOND * 1e3;
 	gain.theirs = (double)planner_finish(pipeline, other) / PLANNER_SECOND * 1e3;
 	snprintf(name, sizeof(name), "group.gain.%s.%s", model, rule);
-	print_gain(name, rule, &gain);
+	report_gain(name, rule, &gain);
 	if (!least->ours || gain.theirs / gain.ours < least->theirs / least->ours)
 		*least = gain;
 	planner_grouping_destroy(&best);
@@ -122,6 +120,6 @@ int main(void)
 		compare(models[i], "two-stage", &pipeline, &two_stage, &least);
 		planner_pipeline_destroy(&pipeline);
 	}
-	print_gain("group.gain", "the best other rule, smallest gain", &least);
+	report_gain("group.gain", "the best other rule, smallest gain", &least);
 	return 0;
 }

@@ -30,14 +30,6 @@ static const struct list {
 	{ "gpuspec33", 94.55, 96.0 },
 };
 
-static void report(const char *name, const char *suffix, double value, const char *unit,
-		   const char *baseline, double baseline_value, double ratio)
-{
-	printf("{\"name\": \"%s%s\", \"kernel\": \"native\", \"value\": %.6g, \"unit\": \"%s\", "
-	       "\"baseline\": \"%s\", \"baseline_value\": %.6g, \"ratio\": %.5f}\n",
-	       name, suffix, value, unit, baseline, baseline_value, ratio);
-}
-
 static bool read_list(struct openb *openb, const char *list)
 {
 	const char *root = getenv("DISTMIND_DATA");
@@ -94,10 +86,10 @@ struct worst {
 static void keep_worst(struct worst *worst, const char *list, double value, double baseline_value,
 		       double ratio)
 {
-	char suffix[64];
+	char name[64];
 
-	snprintf(suffix, sizeof(suffix), ".%s", list);
-	report(worst->name, suffix, value, worst->unit, worst->baseline, baseline_value, ratio);
+	snprintf(name, sizeof(name), "%s.%s", worst->name, list);
+	bench_report(name, value, worst->unit, worst->baseline, baseline_value, ratio);
 	if (worst->ratio && worst->ratio <= ratio)
 		return;
 	worst->value = value;
@@ -127,20 +119,20 @@ static void measure_openb(void)
 			   0.3 / fmax(fabs(fgd.allocated - lists[i].fgd), 0.003));
 		if (!i) {
 			many = run(&openb, "distmind", 1, 100);
-			report("place.rate", "", ours.rate, "/s", "asked for", 50000,
-			       ours.rate / 50000);
-			report("place.rate", ".p99", 1e6 * ours.p99, "us", "asked for", 200,
-			       200e-6 / ours.p99);
-			report("place.rate", ".100x", many.rate, "/s", "a quarter of it",
-			       ours.rate / 4, many.rate / (ours.rate / 4));
+			bench_report("place.rate", ours.rate, "/s", "asked for", 50000,
+				     ours.rate / 50000);
+			bench_report("place.rate.p99", 1e6 * ours.p99, "us", "asked for", 200,
+				     200e-6 / ours.p99);
+			bench_report("place.rate.100x", many.rate, "/s", "a quarter of it",
+				     ours.rate / 4, many.rate / (ours.rate / 4));
 		}
 		openb_free(&openb);
 	}
-	report("place.rate", ".gpuspec33", ours.rate, "/s", "asked for", 25000,
-	       ours.rate / 25000);
+	bench_report("place.rate.gpuspec33", ours.rate, "/s", "asked for", 25000,
+		     ours.rate / 25000);
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
-		report(all[i]->name, "", all[i]->value, all[i]->unit, all[i]->baseline,
-		       all[i]->baseline_value, all[i]->ratio);
+		bench_report(all[i]->name, all[i]->value, all[i]->unit, all[i]->baseline,
+			     all[i]->baseline_value, all[i]->ratio);
 }
 
 static double cpu_now(void)
@@ -169,10 +161,10 @@ static void measure_optimal(void)
 		ours += instance.fractions.cost;
 		exact += cost;
 	}
-	report("place.optimal", "", ours / INSTANCES, "cost", "exact, 1 % more",
-	       1.01 * exact / INSTANCES, 1.01 * exact / ours);
-	report("place.optimal", ".first-fit", ours / INSTANCES, "cost", "first fit",
-	       first_fit / INSTANCES, first_fit / ours);
+	bench_report("place.optimal", ours / INSTANCES, "cost", "exact, 1 % more",
+		     1.01 * exact / INSTANCES, 1.01 * exact / ours);
+	bench_report("place.optimal.first-fit", ours / INSTANCES, "cost", "first fit",
+		     first_fit / INSTANCES, first_fit / ours);
 }
 
 static void measure_many(void)
@@ -205,7 +197,7 @@ static void measure_many(void)
 		if (fractions.left_out)
 			bench_die("%u jobs have no room", fractions.left_out);
 	}
-	report("place.optimal", ".10000", 1e3 * best, "ms", "asked for", 50, 0.05 / best);
+	bench_report("place.optimal.10000", 1e3 * best, "ms", "asked for", 50, 0.05 / best);
 }
 
 int main(void)

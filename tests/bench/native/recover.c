@@ -52,6 +52,7 @@ static void measure(struct placement *placement, const char *what)
 	double seconds[ROUNDS], start, moves = 0;
 	struct sim_random random;
 	uint32_t stranded = 0;
+	char name[32], baseline[32];
 
 	sim_random_seed(&random, 1);
 	for (int i = 0; i < ROUNDS; i++) {
@@ -79,11 +80,10 @@ static void measure(struct placement *placement, const char *what)
 	qsort(seconds, ROUNDS, sizeof(*seconds), compare);
 	fprintf(stderr, "recover.%s: %.1f grants in the mean, %u without a place in all; "
 		"median %.1f us\n", what, moves, stranded, 1e6 * seconds[ROUNDS / 2]);
-	printf("{\"name\": \"recover.%s\", \"kernel\": \"native\", \"value\": %.6g, "
-	       "\"unit\": \"us\", \"baseline\": \"budget, worst of %d\", "
-	       "\"baseline_value\": %.6g, \"ratio\": %.4f}\n",
-	       what, 1e6 * seconds[ROUNDS - 1], ROUNDS, 1e6 * BUDGET,
-	       BUDGET / seconds[ROUNDS - 1]);
+	snprintf(name, sizeof(name), "recover.%s", what);
+	snprintf(baseline, sizeof(baseline), "budget, worst of %d", ROUNDS);
+	bench_report(name, 1e6 * seconds[ROUNDS - 1], "us", baseline, 1e6 * BUDGET,
+		     BUDGET / seconds[ROUNDS - 1]);
 }
 
 int main(void)

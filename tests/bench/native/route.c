@@ -26,15 +26,6 @@
 
 static struct sim_workload workload;
 
-static void report(const char *name, double value, const char *unit, const char *baseline,
-		   double baseline_value, double ratio)
-{
-	printf("{\"name\": \"%s\", \"kernel\": \"native\", \"value\": %.4g, \"unit\": \"%s\", "
-	       "\"baseline\": \"%s\", \"baseline_value\": %.4g, \"ratio\": %.3f}\n",
-	       name, value, unit, baseline, baseline_value, ratio);
-	fflush(stdout);
-}
-
 static struct sim_serve_config config_of(const char *system, uint64_t requests)
 {
 	struct sim_serve_config config = sim_serve_defaults;
@@ -100,9 +91,9 @@ static void compare(const char *suffix, const char *baseline, struct sim_serve_c
 		}
 	}
 	snprintf(name, sizeof(name), "route.p99%s", suffix);
-	report(name, values[0], "ms", baseline, values[1], p99);
+	bench_report(name, values[0], "ms", baseline, values[1], p99);
 	snprintf(name, sizeof(name), "route.p99%s.misses", suffix);
-	report(name, values[2], "%", baseline, values[3], missed);
+	bench_report(name, values[2], "%", baseline, values[3], missed);
 }
 
 static void small_caches(void)
@@ -131,13 +122,13 @@ static void gain(const char *system, const char *throughput, const char *latency
 	char name[64];
 
 	snprintf(name, sizeof(name), "route.p99.%s", system);
-	report(name, rate, "requests/s", throughput, other_rate, rate / other_rate);
+	bench_report(name, rate, "requests/s", throughput, other_rate, rate / other_rate);
 	/* Beyond its capacity the other's latency is only a matter of time. */
 	ours.load = theirs.load;
 	run(&ours, &mine);
 	snprintf(name, sizeof(name), "route.p99.%s.latency", system);
-	report(name, mean_ms(&mine), "ms", latency, mean_ms(&other),
-	       mean_ms(&other) / mean_ms(&mine));
+	bench_report(name, mean_ms(&mine), "ms", latency, mean_ms(&other),
+		     mean_ms(&other) / mean_ms(&mine));
 }
 
 static void harvest(void)
@@ -151,8 +142,10 @@ static void harvest(void)
 		least = fmin(least, sim_serve_harvest(&result));
 		used = fmin(used, sim_serve_utilisation(&result));
 	}
-	report("route.harvest", least * 100, "%", "of what inference leaves", 97, least / 0.97);
-	report("route.harvest.utilisation", used * 100, "%", "of all gpu time", 98, used / 0.98);
+	bench_report("route.harvest", least * 100, "%", "of what inference leaves", 97,
+		     least / 0.97);
+	bench_report("route.harvest.utilisation", used * 100, "%", "of all gpu time", 98,
+		     used / 0.98);
 }
 
 int main(void)

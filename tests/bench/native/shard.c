@@ -189,12 +189,10 @@ static void measure_language_model(void)
 	measure_model(sizes, LAYERS * EACH, ends, LAYERS);
 }
 
-static void print(const char *name, double value, const char *unit, const char *baseline,
-		  double limit)
+static void report(const char *name, double value, const char *unit, const char *baseline,
+		   double limit)
 {
-	printf("{\"name\": \"%s\", \"kernel\": \"native\", \"value\": %.4g, \"unit\": \"%s\", "
-	       "\"baseline\": \"%s\", \"baseline_value\": %.4g, \"ratio\": %.3f}\n",
-	       name, value, unit, baseline, limit, limit / value);
+	bench_report(name, value, unit, baseline, limit, limit / value);
 }
 
 int main(void)
@@ -202,13 +200,13 @@ int main(void)
 	for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++)
 		measure_file(models[i]);
 	measure_language_model();
-	print("shard.balance", worst.placed.large * 100, "%", "allowed from even", EVEN * 100);
-	print("shard.balance.small", worst.placed.small, "chunks", "allowed above even", 1);
-	print("shard.balance.time", worst.time, "us", "reading a chunk at 100 Gbit/s",
-	      MODEL_CHUNK_PACK / 12.5e9 * 1e6);
-	print("shard.join", worst.moved * 100, "%", "allowed to move", MOVED * 100);
-	print("shard.join.balance", worst.joined.large * 100, "%", "allowed from even",
-	      EVEN * 100);
-	print("shard.join.small", worst.joined.small, "chunks", "allowed above even", 1);
+	report("shard.balance", worst.placed.large * 100, "%", "allowed from even", EVEN * 100);
+	report("shard.balance.small", worst.placed.small, "chunks", "allowed above even", 1);
+	report("shard.balance.time", worst.time, "us", "reading a chunk at 100 Gbit/s",
+	       MODEL_CHUNK_PACK / 12.5e9 * 1e6);
+	report("shard.join", worst.moved * 100, "%", "allowed to move", MOVED * 100);
+	report("shard.join.balance", worst.joined.large * 100, "%", "allowed from even",
+	       EVEN * 100);
+	report("shard.join.small", worst.joined.small, "chunks", "allowed above even", 1);
 	return 0;
 }

@@ -57,12 +57,9 @@ int main(void)
 		same &= !memcmp(&first, &result, sizeof(first));
 	}
 	qsort(rates, ROUNDS, sizeof(*rates), compare);
-	printf("{\"name\": \"sim.rate\", \"kernel\": \"native\", \"value\": %.4g, \"unit\": "
-	       "\"requests/s\", \"baseline\": \"wanted\", \"baseline_value\": %.4g, "
-	       "\"ratio\": %.3f}\n", rates[ROUNDS / 2], WANTED, rates[ROUNDS / 2] / WANTED);
-	printf("{\"name\": \"sim.rate.same\", \"kernel\": \"native\", \"value\": %d, \"unit\": "
-	       "\"of 1\", \"baseline\": \"every run of a seed the same\", \"baseline_value\": 1, "
-	       "\"ratio\": %d}\n", same, same);
+	bench_report("sim.rate", rates[ROUNDS / 2], "requests/s", "wanted", WANTED,
+		     rates[ROUNDS / 2] / WANTED);
+	bench_report("sim.rate.same", same, "of 1", "every run of a seed the same", 1, same);
 	sim_workload_destroy(&workload);
 	return 0;
 }
