@@ -76,10 +76,8 @@ static void further_copies_go_when_a_replica_has_no_room(void **state)
 	uint32_t all;
 
 	(void)state;
-	make_sample(&hot, "hot", 1, 300000, LAYERS);
-	make_sample(&plain, "plain", 2, 300000, LAYERS);
-	push(&hot);
-	push(&plain);
+	push_sample(&hot, "hot", 1);
+	push_sample(&plain, "plain", 2);
 	all = hot.image.manifest.chunk_count;
 	/* Both hosts have the hot one, of which one copy would do. */
 	put_host("x", MEMORY, MEMORY, "[\"hot\"]");
@@ -101,13 +99,6 @@ static void further_copies_go_when_a_replica_has_no_room(void **state)
 	free_sample(&plain);
 }
 
-static void give_spool(void)
-{
-	stop_daemon();
-	snprintf(bed.config.spool, sizeof(bed.config.spool), "%s/spool", bed.directory);
-	start_daemon();
-}
-
 static void what_is_on_its_way_to_the_disk_is_not_given_up(void **state)
 {
 	struct sample sample;
@@ -116,7 +107,7 @@ static void what_is_on_its_way_to_the_disk_is_not_given_up(void **state)
 	int fd, bytes;
 
 	(void)state;
-	give_spool();
+	use_spool();
 	make_sample(&sample, "net", 1, 300000, LAYERS);
 	fd = connect_client();
 	missing = begin_push(fd, &sample, &count);
@@ -143,9 +134,8 @@ static void be_without(struct sample *sample)
 {
 	const struct model_manifest *model = &sample->image.manifest;
 
-	give_spool();
-	make_sample(sample, "net", 1, 300000, LAYERS);
-	push(sample);
+	use_spool();
+	push_sample(sample, "net", 1);
 	set_replicas("net", 2);
 	put_host("x", MEMORY, MEMORY, "[]");
 	put_chunks("x", sample);

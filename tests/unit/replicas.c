@@ -22,10 +22,8 @@ static void every_host_that_calls_a_model_hot_asks_for_one_more(void **state)
 	struct sample a, b;
 
 	(void)state;
-	make_sample(&a, "a", 1, 300000, LAYERS);
-	make_sample(&b, "b", 2, 300000, LAYERS);
-	push(&a);
-	push(&b);
+	push_sample(&a, "a", 1);
+	push_sample(&b, "b", 2);
 	assert_int_equal(extra_of("a"), 0);
 	put_host("x", 16U << 20, 16U << 20, "[\"a\",\"nobody-has-it\"]");
 	wait_until(extra_of("a") == 1);
@@ -69,8 +67,7 @@ static void list_and_show_tell_what_is_wanted_and_what_there_is(void **state)
 	int fd;
 
 	(void)state;
-	make_sample(&sample, "net", 1, 300000, LAYERS);
-	push(&sample);
+	push_sample(&sample, "net", 1);
 	put_host("x", 16U << 20, 16U << 20, "[\"net\"]");
 	wait_until(extra_of("net") == 1);
 	fd = connect_client();
@@ -90,14 +87,12 @@ static void list_and_show_tell_what_is_wanted_and_what_there_is(void **state)
 	free_sample(&sample);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(every_host_that_calls_a_model_hot_asks_for_one_more),
-		TEST(what_models_have_in_common_takes_room_once),
-		TEST(list_and_show_tell_what_is_wanted_and_what_there_is),
+		SERVICE_TEST(every_host_that_calls_a_model_hot_asks_for_one_more),
+		SERVICE_TEST(what_models_have_in_common_takes_room_once),
+		SERVICE_TEST(list_and_show_tell_what_is_wanted_and_what_there_is),
 	};
 
 	return cmocka_run_group_tests_name("replicas", tests, NULL, NULL);

@@ -42,8 +42,7 @@ static void show_names_the_groups_and_who_holds_what(void **state)
 	int fd;
 
 	(void)state;
-	make_sample(&sample, "net", 1, 300000, LAYERS);
-	push(&sample);
+	push_sample(&sample, "net", 1);
 	fd = connect_client();
 	reply = ask(fd, op("show", "net"), NULL, 0);
 	shown = document(&reply);
@@ -83,9 +82,7 @@ static void chunks_of_another_model_are_not_sent_again(void **state)
 	assert_int_equal(field(&reply, "freed_bytes"), 300000);
 	message_clear(&reply);
 	wait_until(arena_bytes() == LAYERS * 300000);
-	reply = ask(fd, load_op("tuned"), NULL, 0);
-	check_weights(&reply, &tuned);
-	message_clear(&reply);
+	load_sample(fd, &tuned);
 	hang_up(fd);
 	free_sample(&base);
 	free_sample(&tuned);
@@ -188,8 +185,7 @@ static void verify_finds_what_is_damaged(void **state)
 	int fd;
 
 	(void)state;
-	make_sample(&sample, "net", 1, 300000, LAYERS);
-	push(&sample);
+	push_sample(&sample, "net", 1);
 	fd = connect_client();
 	reply = ask(fd, op("verify", "net"), NULL, 0);
 	expect_ok(&reply);
@@ -220,24 +216,18 @@ static void verify_finds_what_is_damaged(void **state)
 static void models_survive_the_daemon_in_the_spool(void **state)
 {
 	struct sample sample;
-	struct message reply;
 	int fd;
 
 	(void)state;
-	stop_daemon();
-	snprintf(bed.config.spool, sizeof(bed.config.spool), "%s/spool", bed.directory);
-	start_daemon();
-	make_sample(&sample, "net", 1, 300000, LAYERS);
-	push(&sample);
+	use_spool();
+	push_sample(&sample, "net", 1);
 	stop_daemon();
 	start_daemon();
 	wait_until(catalog_member_state(bed.models->catalog) == CATALOG_JOINED &&
 		   catalog_model_find(bed.models->catalog, "net") &&
 		   manifests_find(catalog_model_find(bed.models->catalog, "net")));
 	fd = connect_client();
-	reply = ask(fd, load_op("net"), NULL, 0);
-	check_weights(&reply, &sample);
-	message_clear(&reply);
+	load_sample(fd, &sample);
 	hang_up(fd);
 	free_sample(&sample);
 }
@@ -247,21 +237,17 @@ static void what_is_for_root_is_refused_to_others(void **state)
 	static const char *const operations[] = { "push",    "chunk",  "commit",  "delete",
 						  "replicas", "verify", "preload", "evict" };
 	struct sample sample;
-	struct message reply;
 	int fd;
 
 	(void)state;
-	make_sample(&sample, "net", 1, 300000, LAYERS);
-	push(&sample);
+	push_sample(&sample, "net", 1);
 	fd = connect_client();
 	be_somebody(1000);
 	for (size_t i = 0; i < COUNT(operations); i++)
 		expect_refusal(fd, op(operations[i], "net"), NULL, 0, "EPERM", "root only");
 	expect_refusal(fd, load_op("net"), NULL, 0, "EPERM", "somebody else's");
 	fake.tenant_uid = 1000;
-	reply = ask(fd, load_op("net"), NULL, 0);
-	check_weights(&reply, &sample);
-	message_clear(&reply);
+	load_sample(fd, &sample);
 	hang_up(fd);
 	free_sample(&sample);
 }
@@ -302,8 +288,7 @@ static void every_field_is_checked(void **state)
 	int fd, pipes[2];
 
 	(void)state;
-	make_sample(&sample, "net", 1, 300000, LAYERS);
-	push(&sample);
+	push_sample(&sample, "net", 1);
 	fd = connect_client();
 	for (size_t i = 0; i < COUNT(cases); i++)
 		expect_refusal(fd, json_loads(cases[i].body, 0, NULL), NULL, 0, cases[i].error,
@@ -329,24 +314,16 @@ static void every_field_is_checked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(what_is_pushed_is_listed_and_loaded_bit_for_bit,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(show_names_the_groups_and_who_holds_what, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(chunks_of_another_model_are_not_sent_again, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(bytes_that_are_not_those_of_the_digest_are_refused,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(a_push_whose_client_goes_leaves_nothing, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(verify_finds_what_is_damaged, setup, teardown),
-		cmocka_unit_test_setup_teardown(models_survive_the_daemon_in_the_spool, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(what_is_for_root_is_refused_to_others, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(every_field_is_checked, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_push_that_does_not_fit_the_donors_is_refused,
-						setup, teardown),
+		SERVICE_TEST(what_is_pushed_is_listed_and_loaded_bit_for_bit),
+		SERVICE_TEST(show_names_the_groups_and_who_holds_what),
+		SERVICE_TEST(chunks_of_another_model_are_not_sent_again),
+		SERVICE_TEST(bytes_that_are_not_those_of_the_digest_are_refused),
+		SERVICE_TEST(a_push_whose_client_goes_leaves_nothing),
+		SERVICE_TEST(verify_finds_what_is_damaged),
+		SERVICE_TEST(models_survive_the_daemon_in_the_spool),
+		SERVICE_TEST(what_is_for_root_is_refused_to_others),
+		SERVICE_TEST(every_field_is_checked),
+		SERVICE_TEST(a_push_that_does_not_fit_the_donors_is_refused),
 	};
 
 	return cmocka_run_group_tests_name("service", tests, NULL, NULL);

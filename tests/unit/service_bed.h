@@ -90,6 +90,16 @@ static inline int teardown(void **state)
 	return nftw(bed.directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
+#define SERVICE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+/* From now on it has a spool. */
+static inline void use_spool(void)
+{
+	stop_daemon();
+	snprintf(bed.config.spool, sizeof(bed.config.spool), "%s/spool", bed.directory);
+	start_daemon();
+}
+
 #define wait_until(condition)                                                         \
 	do {                                                                          \
 		time_t end_ = time(NULL) + WAIT_S;                                    \
@@ -346,6 +356,12 @@ static inline uint64_t push(struct sample *sample)
 	return stored;
 }
 
+static inline void push_sample(struct sample *sample, const char *name, uint32_t seed)
+{
+	make_sample(sample, name, seed, 300000, LAYERS);
+	push(sample);
+}
+
 static inline json_t *load_op(const char *model)
 {
 	return json_pack("{s:s, s:s, s:i, s:b}", "op", "load", "model", model, "vgpu", FAKE_TENANT,
@@ -385,6 +401,14 @@ static inline void check_weights(struct message *reply, struct sample *sample)
 		assert_in_range(value, 1, field(reply, "final"));
 	}
 	json_decref(root);
+}
+
+static inline void load_sample(int fd, struct sample *sample)
+{
+	struct message reply = ask(fd, load_op(sample->image.manifest.name), NULL, 0);
+
+	check_weights(&reply, sample);
+	message_clear(&reply);
 }
 
 static inline uint64_t arena_bytes(void)

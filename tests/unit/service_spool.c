@@ -12,9 +12,7 @@ static int setup_spool(void **state)
 {
 	disk_reset();
 	setup(state);
-	stop_daemon();
-	snprintf(bed.config.spool, sizeof(bed.config.spool), "%s/spool", bed.directory);
-	start_daemon();
+	use_spool();
 	return 0;
 }
 
@@ -197,7 +195,6 @@ static void a_client_that_goes_while_the_disk_hangs_leaves_nothing(void **state)
 static void a_daemon_that_stops_while_it_stores_can_go_on(void **state)
 {
 	struct sample sample;
-	struct message reply;
 	uint32_t *missing;
 	size_t count;
 	int fd;
@@ -217,9 +214,7 @@ static void a_daemon_that_stops_while_it_stores_can_go_on(void **state)
 	start_daemon();
 	push(&sample);
 	fd = connect_client();
-	reply = ask(fd, load_op("net"), NULL, 0);
-	check_weights(&reply, &sample);
-	message_clear(&reply);
+	load_sample(fd, &sample);
 	hang_up(fd);
 	free_sample(&sample);
 }

@@ -12,8 +12,7 @@ static void one_copy_is_shared_until_the_last_use_ends(void **state)
 	int a, b, c;
 
 	(void)state;
-	make_sample(&sample, "net", 1, 300000, LAYERS);
-	push(&sample);
+	push_sample(&sample, "net", 1);
 	a = connect_client();
 	b = connect_client();
 	c = connect_client();
@@ -65,25 +64,18 @@ static void a_load_whose_client_goes_ends(void **state)
 static void the_least_useful_copy_makes_room(void **state)
 {
 	struct sample a, b;
-	struct message reply;
 	uint32_t gpus[4];
 	int fd;
 
 	(void)state;
 	fake.memory = 3U << 20;
-	make_sample(&a, "a", 1, 300000, LAYERS);
-	make_sample(&b, "b", 2, 300000, LAYERS);
-	push(&a);
-	push(&b);
+	push_sample(&a, "a", 1);
+	push_sample(&b, "b", 2);
 	fd = connect_client();
-	reply = ask(fd, load_op("a"), NULL, 0);
-	check_weights(&reply, &a);
-	message_clear(&reply);
+	load_sample(fd, &a);
 	hang_up(fd);
 	fd = connect_client();
-	reply = ask(fd, load_op("b"), NULL, 0);
-	check_weights(&reply, &b);
-	message_clear(&reply);
+	load_sample(fd, &b);
 	assert_int_equal(fake.buffers, 1);
 	assert_int_equal(weights_gpus(&bed.models->weights,
 				      manifests_find(catalog_model_find(bed.models->catalog, "b")),
@@ -134,8 +126,7 @@ static void staged_weights_come_by_the_copy_lane(void **state)
 
 	(void)state;
 	fake.copy_lanes = 1;
-	make_sample(&sample, "net", 1, 300000, LAYERS);
-	push(&sample);
+	push_sample(&sample, "net", 1);
 	fd = connect_client();
 	body = load_op("net");
 	json_object_set_new(body, "form", json_string("staged"));
@@ -159,8 +150,7 @@ static void a_preload_has_no_use(void **state)
 	int fd;
 
 	(void)state;
-	make_sample(&sample, "net", 1, 300000, LAYERS);
-	push(&sample);
+	push_sample(&sample, "net", 1);
 	fd = connect_client();
 	reply = ask(fd,
 		    json_pack("{s:s, s:s, s:i}", "op", "preload", "model", "net", "gpu", FAKE_GPU),
@@ -182,10 +172,8 @@ static void a_preload_has_no_use(void **state)
 static void cache(struct sample *sample)
 {
 	int fd = connect_client();
-	struct message reply = ask(fd, load_op(sample->image.manifest.name), NULL, 0);
 
-	check_weights(&reply, sample);
-	message_clear(&reply);
+	load_sample(fd, sample);
 	hang_up(fd);
 }
 
@@ -223,8 +211,7 @@ static void what_nobody_holds_is_named(void **state)
 	int fd;
 
 	(void)state;
-	make_sample(&sample, "net", 1, 300000, LAYERS);
-	push(&sample);
+	push_sample(&sample, "net", 1);
 	chunk = &sample.image.manifest.chunks[2];
 	assert_int_equal(memory_arena_free(bed.models->chunks.arena, chunk->digest.bytes), 0);
 	catalog_lose(bed.models->catalog, chunk->digest.bytes);
@@ -314,8 +301,7 @@ static void a_lost_gpu_takes_its_weights_along(void **state)
 	int fd;
 
 	(void)state;
-	make_sample(&sample, "net", 1, 300000, LAYERS);
-	push(&sample);
+	push_sample(&sample, "net", 1);
 	fd = connect_client();
 	reply = ask(fd, load_op("net"), NULL, 0);
 	expect_ok(&reply);
@@ -330,9 +316,7 @@ static void a_lost_gpu_takes_its_weights_along(void **state)
 	assert_int_equal(fake.buffers, 0);
 	assert_int_equal(fake.vgpus, 0);
 	/* Its user is still there, and can load again. */
-	reply = ask(fd, load_op("net"), NULL, 0);
-	check_weights(&reply, &sample);
-	message_clear(&reply);
+	load_sample(fd, &sample);
 	hang_up(fd);
 	free_sample(&sample);
 }
@@ -345,8 +329,7 @@ static void a_request_that_fits_nowhere_gets_the_room_of_the_cache(void **state)
 	int fd;
 
 	(void)state;
-	make_sample(&sample, "net", 1, 300000, LAYERS);
-	push(&sample);
+	push_sample(&sample, "net", 1);
 	cache(&sample);
 	see_pool(&pool, DISTMIND_GPU_STATE_READY, fake.memory - fake.quota);
 	assert_false(weights_follow(&bed.models->weights, &pool));
@@ -366,22 +349,20 @@ static void a_request_that_fits_nowhere_gets_the_room_of_the_cache(void **state)
 	free_sample(&sample);
 }
 
-#define WEIGHTS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WEIGHTS_TEST(one_copy_is_shared_until_the_last_use_ends),
-		WEIGHTS_TEST(a_load_whose_client_goes_ends),
-		WEIGHTS_TEST(the_least_useful_copy_makes_room),
-		WEIGHTS_TEST(what_comes_before_the_first_byte_is_measured_and_predicted),
-		WEIGHTS_TEST(staged_weights_come_by_the_copy_lane),
-		WEIGHTS_TEST(a_preload_has_no_use),
-		WEIGHTS_TEST(bytes_that_the_gpu_has_are_copied_from_there),
-		WEIGHTS_TEST(what_nobody_holds_is_named),
-		WEIGHTS_TEST(the_timeline_of_a_load_that_fails_fails),
-		WEIGHTS_TEST(a_lost_gpu_takes_its_weights_along),
-		WEIGHTS_TEST(a_request_that_fits_nowhere_gets_the_room_of_the_cache),
+		SERVICE_TEST(one_copy_is_shared_until_the_last_use_ends),
+		SERVICE_TEST(a_load_whose_client_goes_ends),
+		SERVICE_TEST(the_least_useful_copy_makes_room),
+		SERVICE_TEST(what_comes_before_the_first_byte_is_measured_and_predicted),
+		SERVICE_TEST(staged_weights_come_by_the_copy_lane),
+		SERVICE_TEST(a_preload_has_no_use),
+		SERVICE_TEST(bytes_that_the_gpu_has_are_copied_from_there),
+		SERVICE_TEST(what_nobody_holds_is_named),
+		SERVICE_TEST(the_timeline_of_a_load_that_fails_fails),
+		SERVICE_TEST(a_lost_gpu_takes_its_weights_along),
+		SERVICE_TEST(a_request_that_fits_nowhere_gets_the_room_of_the_cache),
 	};
 
 	return cmocka_run_group_tests_name("weights", tests, NULL, NULL);
