@@ -3,6 +3,8 @@
 # The demo on the host that has the gpus. A step that does not hold ends it.
 set -euo pipefail
 
+work=$(mktemp -d)
+
 step() {
 	printf '\n== %s\n' "$*"
 }
@@ -12,15 +14,7 @@ show() {
 	"$@"
 }
 
-# Wait until a command succeeds: for processes that were just started or killed.
-until_true() {
-	for _ in $(seq 200); do
-		if "$@"; then return; fi
-		sleep 0.1
-	done
-	echo "demo: gave up waiting for: $*" >&2
-	return 1
-}
+. tests/kselftest/common/wait.sh
 
 gpu_is() { # NAME STATE
 	distmindctl -j gpu list | python3 -c '
@@ -75,8 +69,7 @@ step "A tenant within its quota gets exactly that"
 show distmindctl run --memory 32M --share 25 --name tenant -- distmindctl vgpu list
 
 step "The engine of the application's gpu is killed: the vgpu moves, its memory stays"
-kill -9 $engine0
-wait $engine0 2>/dev/null || true
+stop KILL $engine0
 until_true gpu_is cpu0 lost
 until_true vgpu_is_on app 1
 echo check >&3

@@ -12,20 +12,6 @@ infer() { # OPTION...
 	"$DISTMIND_BUILD/examples/infer" --rows 32 --json "$@"
 }
 
-until_true() {
-	for _ in $(seq 300); do
-		if "$@"; then return; fi
-		sleep 0.1
-	done
-	echo "demo: gave up waiting for: $*" >&2
-	return 1
-}
-
-stop() { # SIGNAL PID
-	kill "-$1" "$2"
-	wait "$2" 2>/dev/null || true
-}
-
 step() {
 	printf '\n== %s\n' "$*"
 }
@@ -36,6 +22,7 @@ show() {
 	"$@" 2>&1 | cat
 }
 
+. tests/kselftest/common/wait.sh
 . tests/cluster/common/hosts.sh
 
 if [ "$DISTMIND_HOST" -ne 1 ]; then

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # What several hosts with one memory pool share: the daemon of each, the catalog on
 # host 1, and donors that do what host 1 asks for by files in the directory that all
-# share. Wants until_true and stop, and a directory $work; be_donor all of tap.sh.
+# share. Wants wait.sh and a directory $work; be_donor all of tap.sh.
 
 # The file that describes this host's part; what a volatile host gives is lost with its
 # daemon.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=bash
 # What the guest tests in shell share: TAP, the processes of a pool, waiting.
+. tests/kselftest/common/wait.sh
 
 tap_number=0
 tap_failed=0
@@ -30,20 +31,6 @@ check() { # NAME COMMAND...
 
 finish() {
 	exit $tap_failed
-}
-
-# Wait until a command succeeds, for at most 30 seconds; else show what it said last.
-until_true() { # COMMAND...
-	local deadline=$((SECONDS + 30))
-
-	until "$@" >"$work/attempt" 2>&1; do
-		if [ $SECONDS -ge $deadline ]; then
-			echo "gave up waiting for: $*"
-			cat "$work/attempt"
-			return 1
-		fi
-		sleep 0.05
-	done
 }
 
 # Whether something of the pool is so: a Python expression over gpus and vgpus.
@@ -88,11 +75,6 @@ start_daemon() { # ARGUMENT...; sets $daemon
 	distmindd --foreground "$@" >"$work/daemon" 2>&1 &
 	daemon=$!
 	until_true distmindctl run --memory 4K --share 0.1 --timeout 1s -- true
-}
-
-stop() { # SIGNAL PID
-	kill "-$1" "$2"
-	wait "$2" 2>/dev/null || true
 }
 
 # Whatever happens, nothing stays behind: neither processes nor lost gpus.
