@@ -30,6 +30,8 @@ struct bed {
 
 static struct bed bed;
 
+static const struct catalog_tls no_tls;
+
 /* A result, kept. */
 struct outcome {
 	unsigned int calls;
@@ -91,7 +93,8 @@ static inline struct catalog_store *bed_open(void)
 	char error[CATALOG_ERROR_LEN] = "";
 	struct catalog_store *store;
 
-	store = bed.etcd ? catalog_etcd_open(bed.loop, bed.server.client, TIMEOUT_MS, error) :
+	store = bed.etcd ? catalog_etcd_open(bed.loop, bed.server.client, &no_tls, TIMEOUT_MS,
+					     error) :
 			   catalog_embedded_open(bed.loop, bed.path, error);
 	if (!store)
 		fail_msg("cannot open the store: %s", error);

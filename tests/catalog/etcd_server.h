@@ -26,6 +26,9 @@
 struct etcd_server {
 	pid_t pid;
 	uint16_t port;
+	uint16_t health; /* where it says how it is, in the clear */
+	/* Set before it is created: paths; it then wants certificates of its clients. */
+	const char *ca, *certificate, *key;
 	char client[64], peer[64]; /* URLs */
 	char data[128];
 	char name[16];
@@ -71,7 +74,7 @@ static inline bool etcd_server_is_healthy(const struct etcd_server *server)
 	static const char question[] = "GET /health HTTP/1.0\r\n\r\n";
 	struct sockaddr_in address = {
 		.sin_family = AF_INET,
-		.sin_port = htons(server->port),
+		.sin_port = htons(server->health),
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
 	};
 	struct timeval limit = { .tv_sec = 5 };
@@ -92,10 +95,23 @@ static inline bool etcd_server_is_healthy(const struct etcd_server *server)
 static inline void etcd_server_spawn(struct etcd_server *server)
 {
 	pid_t parent = getpid();
-	char log[160];
+	char log[160], health[64];
+	/* Short elections allow short leases. */
+	const char *argv[] = {
+		"etcd", "--name", server->name, "--data-dir", server->data,
+		"--listen-client-urls", server->client, "--advertise-client-urls", server->client,
+		"--listen-peer-urls", server->peer, "--initial-advertise-peer-urls", server->peer,
+		"--initial-cluster", server->cluster, "--heartbeat-interval", "20",
+		"--election-timeout", "200", "--logger", "zap", "--log-outputs", "stderr",
+		"--listen-metrics-urls", health,
+		/* And these if it has a certificate. */
+		server->certificate ? "--client-cert-auth" : NULL, "--trusted-ca-file", server->ca,
+		"--cert-file", server->certificate, "--key-file", server->key, NULL,
+	};
 	int fd;
 
 	snprintf(log, sizeof(log), "%s.log", server->data);
+	snprintf(health, sizeof(health), "http://127.0.0.1:%u", server->health);
 	server->pid = fork();
 	assert_true(server->pid >= 0);
 	if (!server->pid) {
@@ -105,16 +121,7 @@ static inline void etcd_server_spawn(struct etcd_server *server)
 		fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
 		dup2(fd, STDOUT_FILENO);
 		dup2(fd, STDERR_FILENO);
-		/* Short elections allow short leases. */
-		execl(etcd_server_program(), "etcd", "--name", server->name,
-		      "--data-dir", server->data,
-		      "--listen-client-urls", server->client,
-		      "--advertise-client-urls", server->client,
-		      "--listen-peer-urls", server->peer,
-		      "--initial-advertise-peer-urls", server->peer,
-		      "--initial-cluster", server->cluster, "--heartbeat-interval", "20",
-		      "--election-timeout", "200", "--logger", "zap", "--log-outputs", "stderr",
-		      (char *)NULL);
+		execv(etcd_server_program(), (char *const *)argv);
 		_exit(127);
 	}
 }
@@ -141,24 +148,25 @@ static inline void etcd_server_create(struct etcd_server *servers, unsigned int 
 				      const char *directory)
 {
 	char cluster[256] = "";
-	int fds[2 * count];
+	int fds[3 * count];
 
 	for (unsigned int i = 0; i < count; i++) {
 		struct etcd_server *server = &servers[i];
 		uint16_t peer;
 
-		fds[2 * i] = listen_somewhere(&server->port);
-		fds[2 * i + 1] = listen_somewhere(&peer);
+		fds[3 * i] = listen_somewhere(&server->port);
+		fds[3 * i + 1] = listen_somewhere(&peer);
+		fds[3 * i + 2] = listen_somewhere(&server->health);
 		snprintf(server->name, sizeof(server->name), "etcd%u", i);
-		snprintf(server->client, sizeof(server->client), "http://127.0.0.1:%u",
-			 server->port);
+		snprintf(server->client, sizeof(server->client), "%s://127.0.0.1:%u",
+			 server->certificate ? "https" : "http", server->port);
 		snprintf(server->peer, sizeof(server->peer), "http://127.0.0.1:%u", peer);
 		snprintf(server->data, sizeof(server->data), "%s/etcd%u-of-%u", directory, i,
 			 count);
 		snprintf(cluster + strlen(cluster), sizeof(cluster) - strlen(cluster), "%s%s=%s",
 			 i ? "," : "", server->name, server->peer);
 	}
-	for (unsigned int i = 0; i < 2 * count; i++)
+	for (unsigned int i = 0; i < 3 * count; i++)
 		close(fds[i]);
 	for (unsigned int i = 0; i < count; i++) {
 		memcpy(servers[i].cluster, cluster, sizeof(cluster));

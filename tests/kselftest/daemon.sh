@@ -77,6 +77,13 @@ config_errors_name_line_and_fix() {
 		grep -q "bad.conf:2:" "$work/why" && grep -q "info" "$work/why"
 }
 
+config_check_looks_at_the_files_that_are_named() {
+	printf '[catalog]\nkind = etcd\nendpoints = https://a:1\nca = %s\n' "$work/none.pem" \
+		>"$work/bad.conf"
+	! distmindd --check --config "$work/bad.conf" 2>"$work/why" &&
+		grep -q "bad.conf: ca: cannot read $work/none.pem: No such file" "$work/why"
+}
+
 a_lost_gpu_is_replaced() {
 	local app lost=$engine
 
@@ -107,7 +114,7 @@ assert checks["module"] == "ok" and checks["daemon"] == "ok", checks
 PYTHON
 }
 
-plan 11
+plan 12
 check daemon.is_missed_in_words refuses_without_daemon
 start_engine cpu0 64M
 start_daemon
@@ -118,6 +125,7 @@ check daemon.never_promises_more_than_there_is never_promises_more_than_there_is
 check daemon.can_die_while_work_goes_on work_goes_on_without_the_daemon
 check daemon.is_alone a_second_daemon_is_refused
 check daemon.config_errors_name_line_and_fix config_errors_name_line_and_fix
+check daemon.config_check_looks_at_the_files_that_are_named config_check_looks_at_the_files_that_are_named
 check doctor.finds_a_healthy_pool doctor_finds_a_healthy_pool
 check example.hello_runs example_runs
 check daemon.replaces_a_lost_gpu a_lost_gpu_is_replaced

@@ -19,8 +19,9 @@ static void put(struct catalog_store *store, const char *key, struct outcome *ou
 static struct catalog_store *open_at(const char *endpoints, unsigned int timeout_ms)
 {
 	char error[CATALOG_ERROR_LEN] = "";
-	struct catalog_store *store = catalog_etcd_open(bed.loop, endpoints, timeout_ms, error);
+	struct catalog_store *store;
 
+	store = catalog_etcd_open(bed.loop, endpoints, &no_tls, timeout_ms, error);
 	if (!store)
 		fail_msg("%s", error);
 	return store;
@@ -43,10 +44,10 @@ static void addresses_are_checked(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(bad); i++) {
-		assert_null(catalog_etcd_open(bed.loop, bad[i], 100, error));
+		assert_null(catalog_etcd_open(bed.loop, bad[i], &no_tls, 100, error));
 		assert_contains(error, "write http://HOST:2379");
 	}
-	store = catalog_etcd_open(bed.loop, "http://a:1/,https://b:2", 100, error);
+	store = catalog_etcd_open(bed.loop, "http://a:1/,https://b:2", &no_tls, 100, error);
 	assert_non_null(store);
 	catalog_store_close(store);
 }
@@ -299,7 +300,7 @@ static void a_watch_of_what_was_compacted_says_so(void **state)
 	SKIP_WITHOUT_ETCD();
 	put(bed.store, "compact/a", &outcome);
 	put(bed.store, "compact/b", &outcome);
-	http = catalog_http_open(bed.loop);
+	http = catalog_http_open(bed.loop, &no_tls);
 	snprintf(url, sizeof(url), "%s/v3/kv/compaction", bed.server.client);
 	snprintf(body, sizeof(body), "{\"revision\":\"%llu\"}",
 		 (unsigned long long)outcome.revision);

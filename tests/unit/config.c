@@ -98,7 +98,10 @@ static void every_key_of_the_memory_pool_is_read(void **state)
 				   "[catalog]\n"
 				   "kind = etcd\n"
 				   "path = /srv/catalog\n"
-				   "endpoints = http://a:2379,http://b:2379\n"
+				   "endpoints = https://a:2379,https://b:2379\n"
+				   "ca = /srv/ca.pem\n"
+				   "certificate = /srv/host.pem\n"
+				   "key = /srv/host.key\n"
 				   "pool = red\n"
 				   "[models]\n"
 				   "socket = /run/models\n"
@@ -114,7 +117,10 @@ static void every_key_of_the_memory_pool_is_read(void **state)
 	assert_int_equal(config.models.cache_memory, 32ULL << 30);
 	assert_true(config.models.etcd);
 	assert_string_equal(config.models.catalog, "/srv/catalog");
-	assert_string_equal(config.models.endpoints, "http://a:2379,http://b:2379");
+	assert_string_equal(config.models.endpoints, "https://a:2379,https://b:2379");
+	assert_string_equal(config.models.ca, "/srv/ca.pem");
+	assert_string_equal(config.models.certificate, "/srv/host.pem");
+	assert_string_equal(config.models.key, "/srv/host.key");
 	assert_string_equal(config.models.pool, "red");
 	assert_string_equal(config.models.socket, "/run/models");
 	assert_int_equal(config.models.hot_half_life_us, 300000000);
@@ -143,6 +149,31 @@ static void errors_of_the_memory_pool_name_the_fix(void **state)
 	strcpy(text, "[models]\nsocket = /");
 	memset(text + strlen(text), 'x', 108);
 	expect_error(text, 2, "write 1 to 107 characters");
+}
+
+#define ETCD(endpoints) "[catalog]\nkind = etcd\nendpoints = " endpoints "\n"
+
+static void certificates_need_their_keys_and_https(void **state)
+{
+	struct config config;
+
+	(void)state;
+	expect_error("[catalog]\nca = ca.pem\n", 2, "ca: \"ca.pem\" is not a path from the root");
+	expect_error("[catalog]\nkey =\n", 2, "key: \"\" is not a path from the root");
+	expect_error(ETCD("https://a:1") "key = /k\n", 4,
+		     "key: there is no certificate for it: write both in [catalog], or neither");
+	expect_error(ETCD("https://a:1") "certificate = /c\n", 4,
+		     "certificate: there is no key for it: write both in [catalog], or neither");
+	expect_error(ETCD("http://a:1") "certificate = /c\nkey = /k\n", 5,
+		     "endpoints: http://a:1 does without the certificate that is given: write "
+		     "https://");
+	expect_error(ETCD("https://a:1,http://b:2,http://c:3") "ca = /ca\n", 4,
+		     "endpoints: http://b:2 does without the ca that is given");
+	assert_int_equal(read_text(ETCD("https://a:1") "certificate = /c\nkey = /k\n", &config),
+			 0);
+	assert_int_equal(read_text(ETCD("https://a:1") "ca = /ca\n", &config), 0);
+	assert_int_equal(read_text(ETCD("https://a:1"), &config), 0);
+	assert_int_equal(read_text(ETCD("http://a:1"), &config), 0);
 }
 
 static void what_is_left_out_has_its_default(void **state)
@@ -270,6 +301,7 @@ int main(void)
 		cmocka_unit_test(every_key_is_read),
 		cmocka_unit_test(every_key_of_the_memory_pool_is_read),
 		cmocka_unit_test(errors_of_the_memory_pool_name_the_fix),
+		cmocka_unit_test(certificates_need_their_keys_and_https),
 		cmocka_unit_test(what_is_left_out_has_its_default),
 		cmocka_unit_test(times_have_units),
 		cmocka_unit_test(errors_name_the_line_and_the_fix),

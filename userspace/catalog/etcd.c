@@ -10,6 +10,7 @@
 #include "etcd.h"
 
 #include "http.h"
+#include "tls.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -425,7 +426,8 @@ static int split(struct etcd *store, const char *endpoints, char *error)
 		if ((strncmp(endpoints, "http://", 7) && strncmp(endpoints, "https://", 8)) ||
 		    (size_t)(host + 3 - endpoints) >= room || room > 300) {
 			snprintf(error, CATALOG_ERROR_LEN, "\"%.*s\" is not the address of an etcd "
-				 "server: write http://HOST:2379, several separated by commas",
+				 "server: write http://HOST:2379 or https://HOST:2379, several "
+				 "separated by commas",
 				 (int)(len < 300 ? len : 300), endpoints);
 			return -EINVAL;
 		}
@@ -445,7 +447,8 @@ static int split(struct etcd *store, const char *endpoints, char *error)
 }
 
 struct catalog_store *catalog_etcd_open(struct sd_event *loop, const char *endpoints,
-					unsigned int timeout_ms, char *error)
+					const struct catalog_tls *tls, unsigned int timeout_ms,
+					char *error)
 {
 	struct etcd *store = calloc(1, sizeof(*store));
 	int err = -ENOMEM;
@@ -458,8 +461,10 @@ struct catalog_store *catalog_etcd_open(struct sd_event *loop, const char *endpo
 	LIST_INIT(&store->requests);
 	LIST_INIT(&store->watches);
 	err = split(store, endpoints, error);
+	if (!err)
+		err = catalog_tls_check(tls, error);
 	if (!err) {
-		store->http = catalog_http_open(loop);
+		store->http = catalog_http_open(loop, tls);
 		if (store->http)
 			return &store->base;
 		err = -ENOMEM;

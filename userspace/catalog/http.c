@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "http.h"
 
+#include "store.h"
+
 #include <curl/curl.h>
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +20,7 @@ struct catalog_http_call {
 	struct catalog_http *http;
 	CURL *easy;
 	struct catalog_http_post post;
-	char error[CURL_ERROR_SIZE];
+	char error[2 * CURL_ERROR_SIZE]; /* libcurl's words, and room for advice */
 	char *body;
 	size_t size, room;
 	bool fresh; /* there may be lines that nobody has seen */
@@ -29,6 +31,7 @@ struct catalog_http {
 	sd_event *loop;
 	CURLM *multi;
 	struct curl_slist *headers;
+	char *ca, *certificate, *key; /* NULL: none */
 	sd_event_source *timer;
 	LIST_HEAD(, catalog_http_call) calls;
 };
@@ -98,7 +101,42 @@ static bool was_never_sent(CURLcode code)
 	return code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST ||
 	       code == CURLE_COULDNT_RESOLVE_PROXY || code == CURLE_SSL_CONNECT_ERROR ||
 	       code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_URL_MALFORMAT ||
-	       code == CURLE_UNSUPPORTED_PROTOCOL;
+	       code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_SSL_CERTPROBLEM ||
+	       code == CURLE_SSL_CACERT_BADFILE;
+}
+
+/*
+ * Of TLS 1.3 the client has done its part, and sends the request, when the server looks at
+ * its certificate. One that does not like it hangs up; whether its alert can still be read
+ * is a matter of luck.
+ */
+static bool was_hung_up_on(struct catalog_http_call *call, CURLcode code, long status)
+{
+	curl_off_t secured = 0;
+
+	if (code == CURLE_SSL_CONNECT_ERROR)
+		return strstr(call->error, " alert ");
+	curl_easy_getinfo(call->easy, CURLINFO_APPCONNECT_TIME_T, &secured);
+	return secured && !status &&
+	       (code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_GOT_NOTHING);
+}
+
+/* What to do about a certificate follows what libcurl says. */
+static void advise(struct catalog_http_call *call, CURLcode code, long status)
+{
+	const char *advice = "";
+	size_t len;
+
+	if (!call->error[0])
+		snprintf(call->error, sizeof(call->error), "%s", curl_easy_strerror(code));
+	if (code == CURLE_PEER_FAILED_VERIFICATION)
+		advice = ": the server's certificate has to be for its address, and of the "
+			 "authority that is given as ca";
+	else if (was_hung_up_on(call, code, status))
+		advice = ": the server hung up, as it does on a host whose certificate it does "
+			 "not accept: give one of its authority as certificate";
+	len = strlen(call->error);
+	snprintf(call->error + len, sizeof(call->error) - len, "%s", advice);
 }
 
 static void end_call(struct catalog_http_call *call, CURLcode code)
@@ -110,7 +148,8 @@ static void end_call(struct catalog_http_call *call, CURLcode code)
 	curl_easy_getinfo(call->easy, CURLINFO_CONNECT_TIME_T, &connected);
 	if (code) {
 		answer.err = was_never_sent(code) || !connected ? -ECONNREFUSED : -ETIMEDOUT;
-		answer.error = call->error[0] ? call->error : curl_easy_strerror(code);
+		advise(call, code, answer.status);
+		answer.error = call->error;
 	}
 	if (call->body) {
 		answer.body = call->body;
@@ -206,6 +245,24 @@ static int set_timer(CURLM *multi, long ms, void *arg)
 	return 0;
 }
 
+/* There is no way to go without verification. */
+static void set_tls(const struct catalog_http *http, CURL *easy)
+{
+	curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
+	curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
+	if (http->ca) {
+		curl_easy_setopt(easy, CURLOPT_CAINFO, http->ca);
+		/* Else the system's authorities would do as well. */
+		curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+	}
+	if (http->certificate) {
+		curl_easy_setopt(easy, CURLOPT_SSLCERT, http->certificate);
+		curl_easy_setopt(easy, CURLOPT_SSLKEY, http->key);
+		/* Else a new key with a passphrase would ask for it on the terminal. */
+		curl_easy_setopt(easy, CURLOPT_KEYPASSWD, "");
+	}
+}
+
 struct catalog_http_call *catalog_http_post(struct catalog_http *http,
 					    const struct catalog_http_post *post)
 {
@@ -222,6 +279,9 @@ struct catalog_http_call *catalog_http_post(struct catalog_http *http,
 		goto fail;
 	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, http->headers);
 	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+	set_tls(http, easy);
+	/* Over TLS as without: what was sent, and once, is told from the connection. */
+	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
 	/* The environment of a daemon is nobody's idea of a setting. */
 	curl_easy_setopt(easy, CURLOPT_PROXY, "");
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
@@ -247,9 +307,18 @@ fail:
 	return NULL;
 }
 
-struct catalog_http *catalog_http_open(struct sd_event *loop)
+static char *copy(const char *text, bool *failed)
+{
+	char *copied = text ? strdup(text) : NULL;
+
+	*failed |= text && !copied;
+	return copied;
+}
+
+struct catalog_http *catalog_http_open(struct sd_event *loop, const struct catalog_tls *tls)
 {
 	struct catalog_http *http = calloc(1, sizeof(*http));
+	bool failed = false;
 
 	if (!http)
 		return NULL;
@@ -259,10 +328,13 @@ struct catalog_http *catalog_http_open(struct sd_event *loop)
 		return NULL;
 	}
 	http->loop = sd_event_ref(loop);
+	http->ca = copy(tls->ca, &failed);
+	http->certificate = copy(tls->certificate, &failed);
+	http->key = copy(tls->key, &failed);
 	http->multi = curl_multi_init();
 	/* Without "Expect: 100-continue", which costs a round trip. */
 	http->headers = curl_slist_append(NULL, "Expect:");
-	if (!http->multi || !http->headers ||
+	if (failed || !http->multi || !http->headers ||
 	    !curl_slist_append(http->headers, "Content-Type: application/json") ||
 	    sd_event_add_time(loop, &http->timer, CLOCK_MONOTONIC, 0, 1000, on_timer, http) < 0) {
 		catalog_http_close(http);
@@ -286,5 +358,8 @@ void catalog_http_close(struct catalog_http *http)
 	sd_event_source_disable_unref(http->timer);
 	sd_event_unref(http->loop);
 	curl_global_cleanup();
+	free(http->ca);
+	free(http->certificate);
+	free(http->key);
 	free(http);
 }

@@ -14,6 +14,7 @@
 #include <stddef.h>
 
 struct sd_event;
+struct catalog_tls;
 struct catalog_http;
 struct catalog_http_call;
 
@@ -41,7 +42,8 @@ struct catalog_http_post {
 	void *arg;
 };
 
-struct catalog_http *catalog_http_open(struct sd_event *loop);
+/* Paths of tls are copied. NULL: no memory. */
+struct catalog_http *catalog_http_open(struct sd_event *loop, const struct catalog_tls *tls);
 /* All calls must have ended. NULL is fine. */
 void catalog_http_close(struct catalog_http *http);
 

@@ -114,11 +114,25 @@ struct catalog_store {
 struct catalog_store *catalog_embedded_open(struct sd_event *loop, const char *path, char *error);
 
 /*
- * Servers of one etcd cluster, "http://host:port" each, separated by commas. Opening
- * makes no connection. timeout_ms is what one try at one server may take.
+ * Paths of files in PEM, NULL: none. Servers at https:// are always verified: by the
+ * authorities in ca, or those that the system knows if there is none. certificate and key,
+ * both or neither, are what this host shows to them. They are read again for every new
+ * connection, so a certificate can be renewed under way.
+ */
+struct catalog_tls {
+	const char *ca;
+	const char *certificate;
+	const char *key;
+};
+
+/*
+ * Servers of one etcd cluster, "http://host:port" or "https://host:port" each, separated by
+ * commas. Opening looks at the files of tls and makes no connection. timeout_ms is what one
+ * try at one server may take.
  */
 struct catalog_store *catalog_etcd_open(struct sd_event *loop, const char *endpoints,
-					unsigned int timeout_ms, char *error);
+					const struct catalog_tls *tls, unsigned int timeout_ms,
+					char *error);
 
 /* NULL is fine. */
 void catalog_store_close(struct catalog_store *store);

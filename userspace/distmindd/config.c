@@ -207,13 +207,34 @@ static int read_catalog(struct ini_file *file, const struct ini_key *key, const 
 	return 0;
 }
 
+/* What certificates are for is lost on a server that is spoken to in the clear. */
+static void check_tls(struct ini_file *file, const struct config_models *models)
+{
+	const char *given = models->certificate[0] ? "certificate" : models->key[0] ? "key" :
+			    models->ca[0] ? "ca" : NULL;
+	const char *plain = strstr(models->endpoints, "http://");
+
+	if (!models->certificate[0] != !models->key[0])
+		ini_file_complain(file, "%s: there is no %s for it: write both in [catalog], or "
+					"neither",
+				  models->key[0] ? "key" : "certificate",
+				  models->key[0] ? "certificate" : "key");
+	if (given && plain)
+		ini_file_complain(file, "endpoints: %.*s does without the %s that is given: write "
+					"https://",
+				  (int)strcspn(plain, ","), plain, given);
+}
+
 static void check(struct ini_file *file)
 {
-	const struct config *config = file->settings;
+	const struct config_models *models = &((struct config *)file->settings)->models;
 
-	if (config->models.etcd && !config->models.endpoints[0])
+	if (!models->etcd)
+		return;
+	if (!models->endpoints[0])
 		ini_file_complain(file, "endpoints: kind = etcd needs them: write http://host:2379 "
 					"in [catalog]");
+	check_tls(file, models);
 }
 
 #define TEXT(section_, name_, read_, field_, is_name_)                                      \
@@ -240,6 +261,9 @@ static const struct ini_key keys[] = {
 	{ "catalog", "kind", read_catalog, 0, 0, 0 },
 	TEXT("catalog", "path", read_path, catalog, 0),
 	TEXT("catalog", "endpoints", read_text, endpoints, 0),
+	TEXT("catalog", "ca", read_path, ca, 0),
+	TEXT("catalog", "certificate", read_path, certificate, 0),
+	TEXT("catalog", "key", read_path, key, 0),
 	TEXT("catalog", "pool", read_text, pool, 1),
 	TEXT("models", "socket", read_path, socket, 0),
 	{ "models", "hot-half-life", read_half_life, 0, 0, 0 },

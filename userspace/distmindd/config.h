@@ -24,6 +24,9 @@ struct config_models {
 	bool etcd;	       /* else the catalog is a file */
 	char catalog[256];     /* the file */
 	char endpoints[512];   /* of etcd */
+	char ca[256];	       /* of its certificates; empty: the system's */
+	char certificate[256]; /* of this host for etcd, and its key; empty: none */
+	char key[256];
 	char pool[64];
 	char socket[108];
 	uint64_t hot_half_life_us; /* of the count of a model's loads */

@@ -4,6 +4,7 @@
 #include "daemon.h"
 #include "lock.h"
 #include "log.h"
+#include "models.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -78,7 +79,7 @@ static int parse_options(int argc, char **argv, struct options *options)
 
 static int check(const struct daemon_options *options)
 {
-	char error[CONFIG_ERROR_LEN];
+	char error[CONFIG_ERROR_LEN], reason[CATALOG_ERROR_LEN];
 	struct config config;
 	int err;
 
@@ -89,6 +90,10 @@ static int check(const struct daemon_options *options)
 	}
 	if (err) {
 		fprintf(stderr, "%s\n", error);
+		return EX_CONFIG;
+	}
+	if (models_check(&config.models, reason)) {
+		fprintf(stderr, "%s: %s\n", options->config_path, reason);
 		return EX_CONFIG;
 	}
 	printf("%s: ok\n", options->config_path);

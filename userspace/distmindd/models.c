@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "models.h"
 
+#include "../catalog/tls.h"
 #include "log.h"
 #include "replicas.h"
 #include "verify.h"
@@ -35,13 +36,36 @@ static void on_member(enum catalog_member_state state, const char *why, void *ar
 	on_changed(models);
 }
 
+/* NULL: it was not given. */
+static const char *given(const char *text)
+{
+	return text[0] ? text : NULL;
+}
+
+static struct catalog_tls tls_of(const struct config_models *config)
+{
+	return (struct catalog_tls){
+		.ca = given(config->ca),
+		.certificate = given(config->certificate),
+		.key = given(config->key),
+	};
+}
+
+int models_check(const struct config_models *config, char *error)
+{
+	const struct catalog_tls tls = tls_of(config);
+
+	return config->etcd ? catalog_tls_check(&tls, error) : 0;
+}
+
 static struct catalog_store *open_store(sd_event *loop, const struct config_models *config,
 					char *error)
 {
 	char directory[sizeof(config->catalog)], *slash;
+	const struct catalog_tls tls = tls_of(config);
 
 	if (config->etcd)
-		return catalog_etcd_open(loop, config->endpoints, ETCD_MS, error);
+		return catalog_etcd_open(loop, config->endpoints, &tls, ETCD_MS, error);
 	strcpy(directory, config->catalog);
 	slash = strrchr(directory, '/');
 	if (slash && slash != directory) {

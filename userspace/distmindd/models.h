@@ -27,6 +27,13 @@ struct models {
 	struct verify *verifies; /* under way */
 };
 
+/*
+ * Are the files that the configuration names what they have to be? It is only asked for by
+ * distmindd --check: at a start models_open() looks itself. error has room for
+ * CATALOG_ERROR_LEN. Negative errno.
+ */
+int models_check(const struct config_models *config, char *error);
+
 /* NULL: there is no memory pool on this host; why has been logged. */
 struct models *models_open(sd_event *loop, struct distmind_pool *kernel,
 			   const struct config_models *config);
