@@ -80,6 +80,17 @@ says_what_is_missing() {
 		grep -q host3 "$work/why"
 }
 
+# Who is there is not, and nothing is lost unless that is said.
+is_forgotten_on_demand() {
+	distmindctl host list | grep -q '^host3 .* away' &&
+		! distmindctl host forget host2 2>"$work/why" && grep -q 'host2 is live' "$work/why" &&
+		! distmindctl host forget host3 2>"$work/why" && grep -q 'of once: say --force' "$work/why" &&
+		distmindctl host forget host3 --force | grep -q ': once$' &&
+		until_true pool_keeps "models['once']['state'] == 'missing' and
+			models['twice']['state'] == 'scarce'" && ! distmindctl host list | grep -q host3
+}
+
+# As if it had not been forgotten.
 comes_back_with_its_spool() {
 	ask 3 start1 && until_true pool_keeps "'host3' in hosts and
 		models['once']['state'] == models['twice']['state'] == 'available'" &&
@@ -126,7 +137,7 @@ deletes() {
 	distmindctl model delete once && distmindctl model delete twice && pool_keeps "not models"
 }
 
-plan 13
+plan 14
 configure 0
 echo "hot-half-life = 5s" >>"$work/conf"
 "$make_model" mlp "$work/mlp.st"
@@ -144,6 +155,7 @@ check hot.gets_a_copy_of_its_own hot_model_is_copied
 check hot.loses_it_when_it_has_cooled cold_model_is_shed
 check donor.killed_leaves_its_replicas survives_a_donor
 check donor.killed_is_named_by_loads_without_replica says_what_is_missing
+check donor.is_forgotten_on_demand is_forgotten_on_demand
 check donor.comes_back_with_its_spool comes_back_with_its_spool
 check catalog.killed_loses_nothing outlives_the_catalog
 check dedupe.reads_only_what_the_gpu_lacks tuned_copy_reads_what_is_its_own

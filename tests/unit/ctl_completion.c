@@ -15,6 +15,9 @@ static const char script[] =
 	"  {\"id\": 12, \"name\": \"big.1\", \"kind\": \"h100\", \"vgpus\": 0}\\n]}\\n' ;;\n"
 	"	'-j vgpu list') printf '{\"vgpus\": [\\n"
 	"  {\"id\": 3, \"name\": \"\", \"gpu\": 0, \"uid\": 1000, \"pid\": 9}\\n]}\\n' ;;\n"
+	"	'-j host list') printf '{\"hosts\": [\\n"
+	"  {\"host\": \"donor1\", \"address\": \"10.0.0.1\", \"state\": \"live\"},\\n"
+	"  {\"host\": \"donor2\", \"address\": \"\", \"state\": \"away\"}\\n]}\\n' ;;\n"
 	"	esac\n"
 	"}\n"
 	". userspace/distmindctl/distmindctl.bash\n"
@@ -50,10 +53,11 @@ static void expect(const char *line, const char *completions)
 static void nouns_and_verbs(void **state)
 {
 	(void)state;
-	expect("", "gpu vgpu buffer request model pool policy top trace monitor run doctor completion help version");
+	expect("", "gpu vgpu buffer request model host pool policy top trace monitor run doctor completion help version");
 	expect("v", "vgpu version");
 	expect("gpu ", "list show drain undrain remove grace hang");
 	expect("gpu d", "drain");
+	expect("host ", "list forget");
 	expect("-j vgpu ", "list show create set delete");
 	expect("help r", "request run");
 }
@@ -69,6 +73,8 @@ static void gpus_and_vgpus_of_the_pool(void **state)
 	expect("vgpu show ", "3");
 	expect("vgpu set 3 --gpu ", "none 0 12 cpu0 big.1");
 	expect("run --kind ", "cpu h100");
+	expect("host forget ", "donor1 donor2");
+	expect("host forget donor2 --f", "--force");
 }
 
 static void options(void **state)

@@ -350,6 +350,10 @@ static void changes_are_asked_for(void **state)
 		  "{\"op\": \"preload\", \"model\": \"mlp\", \"gpu\": 0}" },
 		{ "model replicas mlp 2", "",
 		  "{\"op\": \"replicas\", \"model\": \"mlp\", \"replicas\": 2}" },
+		{ "host forget donor2", "",
+		  "{\"op\": \"forget\", \"host\": \"donor2\", \"force\": false}" },
+		{ "host forget --force donor2", "",
+		  "{\"op\": \"forget\", \"host\": \"donor2\", \"force\": true}" },
 		{ "model verify mlp", "mlp: 3 chunks are what was pushed\n",
 		  "{\"op\": \"verify\", \"model\": \"mlp\"}" },
 	};
@@ -374,6 +378,7 @@ static void a_dry_run_asks_nothing(void **state)
 	(void)state;
 	expect("--dry-run model delete mlp", CTL_OK, "would delete model mlp\n", "");
 	expect("--dry-run model load mlp", CTL_OK, "would load model mlp to gpu 0 (cpu0)\n", "");
+	expect("--dry-run host forget donor2", CTL_OK, "would forget host donor2\n", "");
 	assert_int_equal(model_daemon.connections, 0);
 }
 
@@ -385,6 +390,45 @@ static void bad_chunks_are_a_failure(void **state)
 	expect("model verify mlp", CTL_FAILED, "00ff  donor1 digest",
 	       "1 of 3 chunks of mlp are not");
 	expect("-j model verify mlp", CTL_FAILED, "\"host\": \"donor1\"", "");
+}
+
+static void hosts_are_listed(void **state)
+{
+	(void)state;
+	kept.body = "{\"models\": [], \"hosts\": [{\"name\": \"donor1\", \"address\": "
+		    "\"10.77.0.2\", \"memory_total\": 1073741824, \"memory_free\": 1048576, "
+		    "\"live\": true}, {\"name\": \"donor2\", \"address\": \"\", "
+		    "\"memory_total\": 0, \"memory_free\": 0, \"live\": false}]}";
+	expect("host", CTL_OK,
+	       "HOST   ADDRESS   STATE GIVES FREE\n"
+	       "donor1 10.77.0.2 live     1G   1M\n"
+	       "donor2 -         away      0    0\n", "");
+	expect("-j host list", CTL_OK,
+	       "{\"host\": \"donor2\", \"address\": \"\", \"state\": \"away\", "
+	       "\"memory_total\": 0, \"memory_free\": 0}", "");
+	kept.body = "{\"hosts\": []}";
+	expect("host list", CTL_OK, "", "no hosts");
+}
+
+static void what_is_lost_with_a_host_is_told(void **state)
+{
+	(void)state;
+	kept.reply = "{\"ok\": true, \"lost_models\": [\"bert\", \"mlp\"]}";
+	expect("host forget donor2 --force", CTL_OK, "models that have lost chunks: bert,mlp\n",
+	       "");
+	expect("-j host forget donor2 --force", CTL_OK,
+	       "{\"hosts\": [\n  {\"host\": \"donor2\", \"action\": \"forget\", "
+	       "\"lost_models\": \"bert,mlp\"}\n]}\n", "");
+	kept.reply = "{\"ok\": true, \"lost_models\": []}";
+	expect("-j host forget donor2", CTL_OK, "\"lost_models\": \"\"", "");
+	kept.reply = "{\"ok\": false, \"errno\": \"ENOTEMPTY\", \"reason\": \"only host donor2 "
+		     "has some chunks of mlp: say --force to lose them\"}";
+	expect("host forget donor2", CTL_FAILED, "",
+	       "cannot forget host donor2: only host donor2 has some chunks of mlp: say --force");
+	kept.reply = "{\"ok\": false, \"errno\": \"EPERM\", \"reason\": \"root only\"}";
+	expect("host forget donor2", CTL_FAILED, "", "run it as root");
+	expect("host forget", CTL_USAGE, "", "forget needs NAME");
+	expect("host forget a/b", CTL_USAGE, "", "'a/b' cannot be a host's name");
 }
 
 static void the_list_shows_models_and_hosts(void **state)
@@ -538,6 +582,8 @@ int main(void)
 		TEST(changes_are_asked_for),
 		TEST(a_dry_run_asks_nothing),
 		TEST(bad_chunks_are_a_failure),
+		TEST(hosts_are_listed),
+		TEST(what_is_lost_with_a_host_is_told),
 		TEST(the_list_shows_models_and_hosts),
 		TEST(a_model_is_shown_with_its_groups),
 		TEST(a_map_is_drawn_as_a_picture),

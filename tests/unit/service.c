@@ -232,10 +232,77 @@ static void models_survive_the_daemon_in_the_spool(void **state)
 	free_sample(&sample);
 }
 
+/* The state of the only model, and of the host of that name, as they are listed. */
+static void expect_listed(int fd, const char *model, const char *host, bool there, bool live)
+{
+	struct message reply = ask(fd, json_pack("{s:s}", "op", "list"), NULL, 0);
+	json_t *list = document(&reply), *row = NULL, *found = NULL;
+	size_t i;
+
+	row = json_array_get(json_object_get(list, "models"), 0);
+	assert_string_equal(json_string_value(json_object_get(row, "state")), model);
+	json_array_foreach(json_object_get(list, "hosts"), i, row)
+		if (!strcmp(json_string_value(json_object_get(row, "name")), host))
+			found = row;
+	assert_int_equal(found != NULL, there);
+	assert_int_equal(json_is_true(json_object_get(found, "live")), live);
+	json_decref(list);
+}
+
+static void a_host_whose_disk_is_lost_is_forgotten(void **state)
+{
+	struct sample sample;
+	struct message reply;
+	json_t *lost;
+	int fd;
+
+	(void)state;
+	stop_daemon();
+	snprintf(bed.config.spool, sizeof(bed.config.spool), "%s/spool", bed.directory);
+	start_daemon();
+	make_sample(&sample, "net", 1, 300000, LAYERS);
+	push(&sample);
+	fd = connect_client();
+	expect_listed(fd, "available", "a", true, true);
+	hang_up(fd);
+	stop_daemon();
+	/* Another one has its place. */
+	strcpy(bed.config.host, "b");
+	bed.config.spool[0] = '\0';
+	start_daemon();
+	wait_until(catalog_host_find(bed.models->catalog, "b") &&
+		   catalog_model_find(bed.models->catalog, "net") &&
+		   manifests_find(catalog_model_find(bed.models->catalog, "net")));
+	fd = connect_client();
+	expect_listed(fd, "away", "a", true, false);
+	expect_listed(fd, "away", "b", true, true);
+	expect_refusal(fd, json_pack("{s:s, s:s}", "op", "forget", "host", "a"), NULL, 0,
+		       "ENOTEMPTY", "only host a has some chunks of net: say --force");
+	expect_listed(fd, "away", "a", true, false);
+	reply = ask(fd, json_pack("{s:s, s:s, s:b}", "op", "forget", "host", "a", "force", 1), NULL,
+		    0);
+	expect_ok(&reply);
+	lost = json_object_get(reply.body, "lost_models");
+	assert_int_equal(json_array_size(lost), 1);
+	assert_string_equal(json_string_value(json_array_get(lost, 0)), "net");
+	message_clear(&reply);
+	wait_until(!catalog_chunk_holders(bed.models->catalog,
+					  sample.image.manifest.chunks[0].digest.bytes, NULL, 0));
+	/* Nobody has the model, until it is pushed again. */
+	expect_listed(fd, "missing", "a", false, false);
+	reply = ask(fd, op("delete", "net"), NULL, 0);
+	expect_ok(&reply);
+	message_clear(&reply);
+	hang_up(fd);
+	assert_int_equal(push(&sample), LAYERS * 300000);
+	free_sample(&sample);
+}
+
 static void what_is_for_root_is_refused_to_others(void **state)
 {
 	static const char *const operations[] = { "push",    "chunk",  "commit",  "delete",
-						  "replicas", "verify", "preload", "evict" };
+						  "replicas", "verify", "preload", "evict",
+						  "forget" };
 	struct sample sample;
 	int fd;
 
@@ -271,6 +338,12 @@ static void every_field_is_checked(void **state)
 		{ "{\"op\":\"commit\"}", "EINVAL", "no push" },
 		{ "{\"op\":\"delete\",\"model\":\"x\"}", "ENOENT", "no such model" },
 		{ "{\"op\":\"replicas\",\"model\":\"x\"}", "EINVAL", "replicas:" },
+		{ "{\"op\":\"forget\"}", "EINVAL", "host: this is not a name" },
+		{ "{\"op\":\"forget\",\"host\":\"a/b\"}", "EINVAL", "host: this is not a name" },
+		{ "{\"op\":\"forget\",\"host\":\"b\",\"force\":1}", "EINVAL", "force:" },
+		{ "{\"op\":\"forget\",\"host\":\"b\"}", "ENOENT", "there is no host b" },
+		{ "{\"op\":\"forget\",\"host\":\"a\",\"force\":true}", "EBUSY",
+		  "host a is live: stop distmindd there first" },
 		{ "{\"op\":\"load\",\"model\":\"x\",\"vgpu\":17}", "ENOENT", "model" },
 		{ "{\"op\":\"load\",\"model\":\"net\"}", "EINVAL", "vgpu:" },
 		{ "{\"op\":\"load\",\"model\":\"net\",\"vgpu\":18}", "ENOENT", "vgpu:" },
@@ -321,6 +394,7 @@ int main(void)
 		SERVICE_TEST(a_push_whose_client_goes_leaves_nothing),
 		SERVICE_TEST(verify_finds_what_is_damaged),
 		SERVICE_TEST(models_survive_the_daemon_in_the_spool),
+		SERVICE_TEST(a_host_whose_disk_is_lost_is_forgotten),
 		SERVICE_TEST(what_is_for_root_is_refused_to_others),
 		SERVICE_TEST(every_field_is_checked),
 		SERVICE_TEST(a_push_that_does_not_fit_the_donors_is_refused),

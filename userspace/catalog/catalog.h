@@ -92,6 +92,20 @@ const struct catalog_host *catalog_host_find(const struct catalog *catalog, cons
 void catalog_host_each(const struct catalog *catalog,
 		       void (*each)(const struct catalog_host *host, void *arg), void *arg);
 
+/* Hosts that are not there, but have a spool, which is noted. */
+void catalog_host_each_away(const struct catalog *catalog,
+			    void (*each)(const char *name, void *arg), void *arg);
+
+/*
+ * What is noted of a host that is away is deleted, for one that will not come back; if it
+ * does it joins as if nothing had been. The result has an entry for each model that has lost
+ * chunks by that, or would: its name. -ENOTEMPTY: there are some, and force is false;
+ * -EBUSY: the host is live; -ENOENT: there is nothing of such a host; -EAGAIN, -EBADMSG: as
+ * of catalog_garbage(), unless force.
+ */
+int catalog_host_forget(struct catalog *catalog, const char *name, bool force, catalog_done done,
+			void *arg);
+
 /*
  * This host. Joining is kept up until leaving: a lost lease is replaced, with the next
  * generation. If spooled, what it holds stays noted while it is away. Whoever restores

@@ -86,6 +86,25 @@ static bool has(const uint8_t *digests, size_t count, const uint8_t *digest)
 	return found;
 }
 
+/* The keys of a host stand together. */
+void catalog_host_each_away(const struct catalog *catalog,
+			    void (*each)(const char *name, void *arg), void *arg)
+{
+	char prefix[CATALOG_KEY_MAX], host[CATALOG_HOST_LEN], last[CATALOG_HOST_LEN] = "";
+	const struct catalog_entry *entry;
+	size_t bucket;
+
+	catalog_prefix(catalog, "chunk", prefix);
+	catalog_entries_each(&catalog->view.entries, prefix, entry) {
+		if (!entry->noun || entry->lease || !split_key(entry->key, host, &bucket) ||
+		    !strcmp(host, last))
+			continue;
+		strcpy(last, host);
+		if (!catalog_host_find(catalog, host))
+			each(host, arg);
+	}
+}
+
 /*
  * The index
  */

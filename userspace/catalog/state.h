@@ -17,7 +17,8 @@
  * write cannot arrive after the next one. Parts are written on the condition that the
  * upload's record is there, and deleted together with it or with the model's, so none is
  * left behind. A host gives up garbage on the condition that view/epoch did not change: no
- * upload can have begun that counts on it.
+ * upload can have begun that counts on it. What a host that is away has is deleted on the
+ * condition that it is not live, and its generation/HOST stays.
  */
 #ifndef CATALOG_STATE_H
 #define CATALOG_STATE_H

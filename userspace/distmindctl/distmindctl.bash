@@ -50,7 +50,7 @@ _distmindctl_words()
 _distmindctl()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-	local nouns="gpu vgpu buffer request model pool policy top trace monitor run doctor completion help version"
+	local nouns="gpu vgpu buffer request model host pool policy top trace monitor run doctor completion help version"
 	local options="--json --dry-run --help"
 	local terms="--memory --share --class --objective"
 	local choices="" words end
@@ -109,6 +109,9 @@ _distmindctl()
 			fi
 			choices="--order --replicas $options"
 			;;
+		host) choices="list forget $options" ;;
+		"host forget") choices="$(_distmindctl_values host host) --force $options" ;;
+		"host forget "*) choices="--force $options" ;;
 		run) choices="$terms --kind --count --same-box --timeout --name $options --" ;;
 		pool) choices="show explain repack $options" ;;
 		"pool explain") choices="$(_distmindctl_values vgpu id) $terms --kind --count --same-box $options" ;;

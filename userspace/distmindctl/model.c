@@ -11,6 +11,7 @@
 #include "noun.h"
 #include "options.h"
 #include "parse.h"
+#include "reply.h"
 
 int model_fail(struct ctl *ctl, const struct distmind_service *service, int error,
 	       const char *doing)
@@ -44,21 +45,6 @@ int model_name_check(struct ctl *ctl, const char *word)
 			 "and '-'", word, MODEL_NAME_MAX);
 }
 
-/* A number of a reply for people; one that is missing is none. */
-static uint64_t number(const json_t *object, const char *key)
-{
-	json_int_t value = json_integer_value(json_object_get(object, key));
-
-	return value > 0 ? (uint64_t)value : 0;
-}
-
-static const char *text(const json_t *object, const char *key)
-{
-	const char *value = json_string_value(json_object_get(object, key));
-
-	return value ? value : "?";
-}
-
 static enum print_colour state_colour(const char *state)
 {
 	if (!strcmp(state, "available"))
@@ -78,43 +64,30 @@ static void print_model(struct print *print, const json_t *model)
 			 i ? "," : "", json_integer_value(json_array_get(resident, i)));
 	}
 	print_row_open(print);
-	print_text(print, "name", "NAME", text(model, "name"));
-	print_size(print, "bytes", "SIZE", number(model, "bytes"));
-	print_number(print, "chunks", "CHUNKS", (int64_t)number(model, "chunks"));
-	print_number(print, "layers", "LAYERS", (int64_t)number(model, "layers"));
-	print_number(print, "replicas", "REPLICAS", (int64_t)number(model, "replicas"));
-	print_number(print, "extra_replicas", "EXTRA", (int64_t)number(model, "extra_replicas"));
-	print_number(print, "copies", "COPIES", (int64_t)number(model, "copies"));
-	print_state(print, "state", "STATE", text(model, "state"),
-		    state_colour(text(model, "state")));
-	print_size(print, "shared_bytes", "SHARED", number(model, "shared_bytes"));
+	print_text(print, "name", "NAME", reply_text(model, "name"));
+	print_size(print, "bytes", "SIZE", reply_number(model, "bytes"));
+	print_number(print, "chunks", "CHUNKS", (int64_t)reply_number(model, "chunks"));
+	print_number(print, "layers", "LAYERS", (int64_t)reply_number(model, "layers"));
+	print_number(print, "replicas", "REPLICAS", (int64_t)reply_number(model, "replicas"));
+	print_number(print, "extra_replicas", "EXTRA",
+		     (int64_t)reply_number(model, "extra_replicas"));
+	print_number(print, "copies", "COPIES", (int64_t)reply_number(model, "copies"));
+	print_state(print, "state", "STATE", reply_text(model, "state"),
+		    state_colour(reply_text(model, "state")));
+	print_size(print, "shared_bytes", "SHARED", reply_number(model, "shared_bytes"));
 	print_text(print, "resident", "GPUS", gpus);
-	print_row_close(print);
-}
-
-static void print_host(struct print *print, const json_t *host)
-{
-	bool live = json_is_true(json_object_get(host, "live"));
-
-	print_row_open(print);
-	print_text(print, "host", "HOST", text(host, "name"));
-	print_text(print, "address", "ADDRESS", text(host, "address"));
-	print_state(print, "state", "STATE", live ? "live" : "away",
-		    live ? PRINT_COLOUR_GOOD : PRINT_COLOUR_BAD);
-	print_size(print, "memory_total", "GIVES", number(host, "memory_total"));
-	print_size(print, "memory_free", "FREE", number(host, "memory_free"));
 	print_row_close(print);
 }
 
 static void print_cache(struct print *print, const json_t *cache)
 {
 	print_row_open(print);
-	print_size(print, "size", "CACHE", number(cache, "size"));
-	print_size(print, "bytes", "USED", number(cache, "bytes"));
-	print_number(print, "chunks", "CHUNKS", (int64_t)number(cache, "chunks"));
-	print_number(print, "hits", "HITS", (int64_t)number(cache, "hits"));
-	print_number(print, "misses", "MISSES", (int64_t)number(cache, "misses"));
-	print_number(print, "evictions", "EVICTIONS", (int64_t)number(cache, "evictions"));
+	print_size(print, "size", "CACHE", reply_number(cache, "size"));
+	print_size(print, "bytes", "USED", reply_number(cache, "bytes"));
+	print_number(print, "chunks", "CHUNKS", (int64_t)reply_number(cache, "chunks"));
+	print_number(print, "hits", "HITS", (int64_t)reply_number(cache, "hits"));
+	print_number(print, "misses", "MISSES", (int64_t)reply_number(cache, "misses"));
+	print_number(print, "evictions", "EVICTIONS", (int64_t)reply_number(cache, "evictions"));
 	print_row_close(print);
 }
 
@@ -133,11 +106,11 @@ static int print_lists(struct ctl *ctl, const json_t *document)
 		ctl_hint(ctl, "no models; push one with: distmindctl model push NAME FILE");
 	print_list_open(&print, "hosts", PRINT_TABLE);
 	for (size_t i = 0; i < json_array_size(hosts); i++)
-		print_host(&print, json_array_get(hosts, i));
+		host_print(&print, json_array_get(hosts, i));
 	print_list_close(&print);
 	print_list_open(&print, "pool", PRINT_RECORD);
 	print_row_open(&print);
-	print_size(&print, "stored_bytes", "STORED", number(document, "stored_bytes"));
+	print_size(&print, "stored_bytes", "STORED", reply_number(document, "stored_bytes"));
 	print_row_close(&print);
 	print_list_close(&print);
 	print_list_open(&print, "cache", PRINT_TABLE);
@@ -147,27 +120,31 @@ static int print_lists(struct ctl *ctl, const json_t *document)
 	return ctl_print_close(ctl, &print);
 }
 
-static int model_list(struct ctl *ctl, int argc, char **argv)
+int model_ask_list(struct ctl *ctl, const char *doing,
+		   int (*print)(struct ctl *ctl, const json_t *document))
 {
 	struct distmind_service service = { .fd = -1 };
-	struct distmind_service_request request = { 0 };
+	struct distmind_service_request request = { .body = json_pack("{s:s}", "op", "list") };
 	struct distmind_service_reply reply;
 	json_t *document = NULL;
 	int ret;
 
-	if (!ctl_arguments(ctl, argc, argv, 0))
-		return ctl->status;
-	request.body = json_pack("{s:s}", "op", "list");
-	ret = model_ask(ctl, &service, &request, &reply, "list the models");
+	ret = model_ask(ctl, &service, &request, &reply, doing);
 	if (!ret) {
 		ret = distmind_service_object(&service, &reply, 0, &document);
-		ret = ret ? model_fail(ctl, &service, ret, "list the models") :
-			    print_lists(ctl, document);
+		ret = ret ? model_fail(ctl, &service, ret, doing) : print(ctl, document);
 		json_decref(document);
 	}
 	distmind_service_reply_end(&reply);
 	distmind_service_close(&service);
 	return ret;
+}
+
+static int model_list(struct ctl *ctl, int argc, char **argv)
+{
+	if (!ctl_arguments(ctl, argc, argv, 0))
+		return ctl->status;
+	return model_ask_list(ctl, "list the models", print_lists);
 }
 
 /* The only gpu that there is, if none was named. */
@@ -247,7 +224,7 @@ static int finish(struct ctl *ctl, const struct change *change, const json_t *bo
 	struct print print;
 
 	if (!ctl->json) {
-		size_format(number(body, "freed_bytes"), size, sizeof(size));
+		size_format(reply_number(body, "freed_bytes"), size, sizeof(size));
 		if (freed)
 			fprintf(ctl->out, "freed %s\n", size);
 		return CTL_OK;
@@ -258,7 +235,7 @@ static int finish(struct ctl *ctl, const struct change *change, const json_t *bo
 	print_text(&print, "name", "NAME", change->name);
 	print_text(&print, "action", "ACTION", change->verb);
 	if (freed)
-		print_size(&print, "freed_bytes", "FREED", number(body, "freed_bytes"));
+		print_size(&print, "freed_bytes", "FREED", reply_number(body, "freed_bytes"));
 	print_row_close(&print);
 	print_list_close(&print);
 	return ctl_print_close(ctl, &print);
@@ -378,7 +355,7 @@ static int model_evict(struct ctl *ctl, int argc, char **argv)
 static int print_verdict(struct ctl *ctl, const char *name, const json_t *body)
 {
 	const json_t *bad = json_object_get(body, "bad");
-	uint64_t chunks = number(body, "chunks");
+	uint64_t chunks = reply_number(body, "chunks");
 	struct print print;
 	int ret;
 
@@ -392,9 +369,9 @@ static int print_verdict(struct ctl *ctl, const char *name, const json_t *body)
 		const json_t *row = json_array_get(bad, i);
 
 		print_row_open(&print);
-		print_text(&print, "chunk", "CHUNK", text(row, "chunk"));
-		print_text(&print, "host", "HOST", text(row, "host"));
-		print_text(&print, "reason", "REASON", text(row, "reason"));
+		print_text(&print, "chunk", "CHUNK", reply_text(row, "chunk"));
+		print_text(&print, "host", "HOST", reply_text(row, "host"));
+		print_text(&print, "reason", "REASON", reply_text(row, "reason"));
 		print_row_close(&print);
 	}
 	print_list_close(&print);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the verbs of "model" share: how distmindd is asked, how far something is. */
+/* What the verbs of "model" and "host" share: how distmindd is asked, how far something is. */
 #ifndef DISTMINDCTL_MODEL_H
 #define DISTMINDCTL_MODEL_H
 
@@ -24,6 +24,13 @@ int model_ask(struct ctl *ctl, struct distmind_service *service,
 /* The same for a part of the reply that is not what it should be. */
 int model_fail(struct ctl *ctl, const struct distmind_service *service, int error,
 	       const char *doing);
+
+/* Ask for all models and hosts, and print what is wanted of them. An exit code. */
+int model_ask_list(struct ctl *ctl, const char *doing,
+		   int (*print)(struct ctl *ctl, const json_t *document));
+
+/* A row of a list of hosts. */
+void host_print(struct print *print, const json_t *host);
 
 /*
  * How far a part of the work is: a bar on a terminal, else a line now and then,

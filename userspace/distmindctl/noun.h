@@ -10,6 +10,7 @@ int vgpu_command(struct ctl *ctl, int argc, char **argv);
 int buffer_command(struct ctl *ctl, int argc, char **argv);
 int request_command(struct ctl *ctl, int argc, char **argv);
 int model_command(struct ctl *ctl, int argc, char **argv);
+int host_command(struct ctl *ctl, int argc, char **argv);
 int pool_command(struct ctl *ctl, int argc, char **argv);
 int policy_command(struct ctl *ctl, int argc, char **argv);
 int top_command(struct ctl *ctl, int argc, char **argv);
@@ -24,6 +25,7 @@ extern const struct command vgpu_verbs[];
 extern const struct command buffer_verbs[];
 extern const struct command request_verbs[];
 extern const struct command model_verbs[];
+extern const struct command host_verbs[];
 extern const struct command pool_verbs[];
 
 /* The fields of a row. */

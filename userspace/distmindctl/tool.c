@@ -15,6 +15,7 @@ static const struct command nouns[] = {
 	{ "buffer", "", "the memory of vgpus", buffer_command },
 	{ "request", "", "the requests that wait for an answer", request_command },
 	{ "model", "", "the models of the memory pool", model_command },
+	{ "host", "", "the hosts of the memory pool", host_command },
 	{ "pool", "", "what is promised, where things go and why", pool_command },
 	{ "policy", "[fifo|fair|slo|srpt [--gpu GPU|--all]]", "who runs next on the gpus",
 	  policy_command },
@@ -45,6 +46,8 @@ static const struct command *verbs_of(const struct command *noun)
 		return request_verbs;
 	if (noun->run == model_command)
 		return model_verbs;
+	if (noun->run == host_command)
+		return host_verbs;
 	if (noun->run == pool_command)
 		return pool_verbs;
 	return NULL;

@@ -262,6 +262,16 @@ static void list_host(const struct catalog_host *host, void *arg)
 					(json_int_t)host->memory_free, "live", 1));
 }
 
+/* Where it was, and what it gave, went with it. */
+static void list_away(const char *name, void *arg)
+{
+	struct listing *listing = arg;
+
+	json_array_append_new(listing->hosts,
+			      json_pack("{s:s, s:s, s:i, s:i, s:b}", "name", name, "address", "",
+					"memory_total", 0, "memory_free", 0, "live", 0));
+}
+
 static int by_digest(const void *a, const void *b)
 {
 	return memcmp(a, b, CATALOG_DIGEST);
@@ -304,6 +314,7 @@ int models_list(struct models *models)
 	listing.err = replicas_read(&listing.replicas, models->catalog);
 	catalog_model_each(models->catalog, list_model, &listing);
 	catalog_host_each(models->catalog, list_host, &listing);
+	catalog_host_each_away(models->catalog, list_away, &listing);
 	stored = unique_bytes(&listing);
 	free(listing.chunks);
 	replicas_free(&listing.replicas);

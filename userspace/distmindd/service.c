@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "service.h"
 
+#include "forget.h"
 #include "log.h"
 #include "models.h"
 #include "push.h"
@@ -398,6 +399,16 @@ static void do_evict(struct client *client, struct message *message)
 			      0);
 }
 
+static void do_forget(struct client *client, struct message *message)
+{
+	const char *host = json_string_value(json_object_get(message->body, "host"));
+	bool force;
+
+	if (!boolean(client, message->body, "force", &force))
+		return;
+	forget_begin(client, host ? host : "", force);
+}
+
 static const struct operation {
 	const char *name;
 	bool root;
@@ -409,6 +420,7 @@ static const struct operation {
 	{ "delete", true, do_delete },	    { "replicas", true, do_replicas },
 	{ "verify", true, do_verify },	    { "preload", true, do_preload },
 	{ "evict", true, do_evict },	    { "state", false, do_state },
+	{ "forget", true, do_forget },
 };
 
 static void dispatch(struct client *client, struct message *message)

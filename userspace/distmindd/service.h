@@ -5,7 +5,7 @@
  *
  *   list show load                              anyone; load of a vgpu of one's own
  *   push chunk commit delete replicas verify
- *   preload evict                               root
+ *   preload evict forget                        root
  *
  * Every field is checked here; what is wrong is answered, and changes nothing.
  */

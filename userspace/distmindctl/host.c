@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The hosts of the memory pool. distmindd knows them; this is what is asked of it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+#include "noun.h"
+#include "options.h"
+#include "reply.h"
+
+#define HOST_NAME_MAX_LEN 63
+
+void host_print(struct print *print, const json_t *host)
+{
+	bool live = json_is_true(json_object_get(host, "live"));
+
+	print_row_open(print);
+	print_text(print, "host", "HOST", reply_text(host, "name"));
+	print_text(print, "address", "ADDRESS", reply_text(host, "address"));
+	print_state(print, "state", "STATE", live ? "live" : "away",
+		    live ? PRINT_COLOUR_GOOD : PRINT_COLOUR_BAD);
+	print_size(print, "memory_total", "GIVES", reply_number(host, "memory_total"));
+	print_size(print, "memory_free", "FREE", reply_number(host, "memory_free"));
+	print_row_close(print);
+}
+
+static int print_hosts(struct ctl *ctl, const json_t *document)
+{
+	const json_t *hosts = json_object_get(document, "hosts");
+	struct print print;
+
+	ctl_print_open(ctl, &print);
+	print_list_open(&print, "hosts", PRINT_TABLE);
+	for (size_t i = 0; i < json_array_size(hosts); i++)
+		host_print(&print, json_array_get(hosts, i));
+	if (!print_list_close(&print))
+		ctl_hint(ctl, "no hosts; this one has not joined yet: see the log of distmindd");
+	return ctl_print_close(ctl, &print);
+}
+
+static int host_list(struct ctl *ctl, int argc, char **argv)
+{
+	if (!ctl_arguments(ctl, argc, argv, 0))
+		return ctl->status;
+	return model_ask_list(ctl, "list the hosts", print_hosts);
+}
+
+static int name_check(struct ctl *ctl, const char *word)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789._-";
+
+	if (*word && strlen(word) <= HOST_NAME_MAX_LEN && !word[strspn(word, letters)])
+		return CTL_OK;
+	return ctl_usage(ctl, "'%s' cannot be a host's name: up to %d letters, digits, '.', '_' "
+			 "and '-'", word, HOST_NAME_MAX_LEN);
+}
+
+/* Separated by commas, allocated; NULL: no memory. */
+static char *join(const json_t *names)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *file = open_memstream(&text, &size);
+
+	if (!file)
+		return NULL;
+	for (size_t i = 0; i < json_array_size(names); i++) {
+		const char *name = json_string_value(json_array_get(names, i));
+
+		fprintf(file, "%s%s", i ? "," : "", name ? name : "?");
+	}
+	if (!fclose(file))
+		return text;
+	free(text);
+	return NULL;
+}
+
+static int print_forgotten(struct ctl *ctl, const char *name, const char *models)
+{
+	struct print print;
+
+	if (!ctl->json) {
+		if (*models)
+			fprintf(ctl->out, "models that have lost chunks: %s\n", models);
+		return CTL_OK;
+	}
+	ctl_print_open(ctl, &print);
+	print_list_open(&print, "hosts", PRINT_RECORD);
+	print_row_open(&print);
+	print_text(&print, "host", "HOST", name);
+	print_text(&print, "action", "ACTION", "forget");
+	print_text(&print, "lost_models", "LOST", models);
+	print_row_close(&print);
+	print_list_close(&print);
+	return ctl_print_close(ctl, &print);
+}
+
+static int host_forget(struct ctl *ctl, int argc, char **argv)
+{
+	bool force = false;
+	const struct ctl_option options[] = {
+		{ "force", option_flag, .to = &force },
+		{ 0 },
+	};
+	struct distmind_service service = { .fd = -1 };
+	struct distmind_service_request request = { 0 };
+	struct distmind_service_reply reply;
+	char doing[128], *models;
+	int ret;
+
+	argc = ctl_options(ctl, argc, &argv, options, CTL_ANY);
+	if (argc < 0)
+		return ctl->status;
+	ret = argc == 1 ? name_check(ctl, argv[0]) : ctl_usage_arguments(ctl);
+	if (ret)
+		return ret;
+	snprintf(doing, sizeof(doing), "forget host %s", argv[0]);
+	if (ctl->dry_run)
+		return ctl_would(ctl, "forget", "host", -1, "%s", doing);
+	request.body = json_pack("{s:s, s:s, s:b}", "op", "forget", "host", argv[0], "force",
+				 force);
+	ret = model_ask(ctl, &service, &request, &reply, doing);
+	if (!ret) {
+		models = join(json_object_get(reply.body, "lost_models"));
+		ret = models ? print_forgotten(ctl, argv[0], models) :
+			       ctl_fail(ctl, "out of memory");
+		free(models);
+	}
+	distmind_service_reply_end(&reply);
+	distmind_service_close(&service);
+	return ret;
+}
+
+const struct command host_verbs[] = {
+	{ "list", "", "Show the hosts, and those that are away with models in a spool.",
+	  host_list },
+	{ "forget", "NAME [--force]", "Count no more on a host that is away for good.",
+	  host_forget },
+	{ 0 },
+};
+
+int host_command(struct ctl *ctl, int argc, char **argv)
+{
+	return ctl_noun(ctl, host_verbs, argc, argv);
+}
