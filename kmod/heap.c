@@ -178,6 +178,34 @@ void distmind_heap_free_pages(struct page **pages, unsigned long count)
 	kvfree(pages);
 }
 
+/* Under the lock of the page table. */
+static int mark_dirty(pte_t *entry, unsigned long address, void *mm)
+{
+	pte_t old = ptep_get(entry);
+
+	if (pte_present(old) && pte_write(old))
+		set_pte_at(mm, address, entry, pte_mkdirty(old));
+	return 0;
+}
+
+/*
+ * Pages from @address on. Who writes to one page goes on to the next, and these pages
+ * are never written back. Where dirty bits are kept by software, as in User-Mode
+ * Linux, each first write would be a fault although the page is there.
+ */
+static int insert(struct vm_fault *vmf, unsigned long address, struct page **pages,
+		  unsigned long count)
+{
+	struct mm_struct *mm = vmf->vma->vm_mm;
+	unsigned long left = count;
+	int err;
+
+	err = vm_insert_pages(vmf->vma, address, pages, &left);
+	if (!err && vmf->flags & FAULT_FLAG_WRITE)
+		err = apply_to_page_range(mm, address, count << PAGE_SHIFT, mark_dirty, mm);
+	return err;
+}
+
 /*
  * Answer a fault on page @index of @count: fill in the page table around it. A
  * neighbour that is there already stops the first try; the second begins at
@@ -187,7 +215,8 @@ vm_fault_t distmind_heap_insert(struct vm_fault *vmf, struct page **pages, unsig
 				unsigned long index)
 {
 	struct vm_area_struct *vma = vmf->vma;
-	unsigned long before, after, todo;
+	unsigned long address = vmf->address & PAGE_MASK;
+	unsigned long before, after;
 	int err;
 
 	before = (vmf->address & ~PMD_MASK) >> PAGE_SHIFT;
@@ -195,13 +224,10 @@ vm_fault_t distmind_heap_insert(struct vm_fault *vmf, struct page **pages, unsig
 	after = FAULT_PAGES - ((vmf->address & ~PMD_MASK) >> PAGE_SHIFT);
 	after = min3(after, count - index, (vma->vm_end - vmf->address) >> PAGE_SHIFT);
 
-	todo = before + after;
-	err = vm_insert_pages(vma, (vmf->address & PAGE_MASK) - (before << PAGE_SHIFT),
-			      pages + index - before, &todo);
-	if (err == -EBUSY && before) {
-		todo = after;
-		err = vm_insert_pages(vma, vmf->address & PAGE_MASK, pages + index, &todo);
-	}
+	err = insert(vmf, address - (before << PAGE_SHIFT), pages + index - before,
+		     before + after);
+	if (err == -EBUSY && before)
+		err = insert(vmf, address, pages + index, after);
 	if (err == -ENOMEM)
 		return VM_FAULT_OOM;
 	return err && err != -EBUSY ? VM_FAULT_SIGBUS : VM_FAULT_NOPAGE;

@@ -2,6 +2,7 @@
 /* Buffers: memory that is zero, counted, mapped, shared and given back. */
 #include <setjmp.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -154,6 +155,22 @@ TEST_F(buffer, maps_whole_or_in_part_but_never_beyond_its_end)
 	EXPECT_EQ(ENOENT, errno);
 	/* A mapping cannot be grown over the end either. */
 	EXPECT_EQ(MAP_FAILED, mremap(part, MiB, 2 * MiB, MREMAP_MAYMOVE));
+}
+
+TEST_F(buffer, is_written_with_a_fault_for_each_page_table_and_not_for_each_page)
+{
+	struct rusage before, after;
+	uint32_t handle;
+	char *memory;
+
+	memory = buffer_new(self->vgpu, 8 * MiB, &handle);
+	ASSERT_NE(MAP_FAILED, memory);
+	ASSERT_EQ(0, getrusage(RUSAGE_SELF, &before));
+	memset(memory, 1, 8 * MiB);
+	ASSERT_EQ(0, getrusage(RUSAGE_SELF, &after));
+	/* A page table holds 2 MiB; a few faults are others'. */
+	EXPECT_GE(16, after.ru_minflt - before.ru_minflt);
+	munmap(memory, 8 * MiB);
 }
 
 TEST_F(buffer, private_mappings_are_refused)
