@@ -95,6 +95,68 @@ static void a_group_without_pieces_does_not_hold_up_the_next(void **state)
 	assert_int_equal(load->progress.groups_done, 4);
 }
 
+static void a_group_is_not_read_before_it_is_allowed(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	connect_all(fake);
+	load = fake_load(fake, 0, 100, 10, spread, 4, (struct memory_load_request){ .allowed = 2 });
+	fake_finish(fake);
+	/* Whoever comes back does not bring more than that either. */
+	fake_down(fake, 1);
+	fake_up(fake, 1, 4, 64);
+	fake_finish(fake);
+	assert_int_equal(load->progress.groups_done, 2);
+	assert_int_equal(load->progress.groups_clear, 2);
+	for (uint32_t i = 0; i < fake->posted; i++)
+		assert_true(fake->log[i] < fake->memory[20]);
+	memory_reader_allow(fake->reader, load, 5, fake->now);
+	fake_run(fake);
+	fake_finish(fake);
+	assert_int_equal(load->progress.groups_done, 5);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_RUNNING);
+	memory_reader_allow(fake->reader, load, 10, fake->now);
+	fake_run(fake);
+	fake_finish(fake);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
+	assert_arrived(fake, 0, 100);
+}
+
+static void a_load_that_is_not_allowed_more_in_time_says_so(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	connect_all(fake);
+	load = fake_load(fake, 0, 40, 10, spread, 4,
+			 (struct memory_load_request){ .allowed = 1, .deadline_ns = 500 * MS });
+	fake_finish(fake);
+	fake->now = 1500 * MS;
+	fake_run(fake);
+	assert_int_equal(load->progress.err, -ETIMEDOUT);
+	assert_contains(load->progress.reason, "30 of 40 chunks");
+	assert_contains(load->progress.reason, "its place was not free in time");
+}
+
+static void a_load_that_waits_to_be_allowed_more_can_be_cancelled(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	connect_all(fake);
+	load = fake_load(fake, 0, 40, 10, spread, 4, (struct memory_load_request){ .allowed = 1 });
+	fake_finish(fake);
+	assert_int_equal(load->progress.groups_done, 1);
+	memory_reader_cancel(fake->reader, load, fake->now);
+	assert_true(load->progress.quiet);
+	fake->posted = 0;
+	memory_reader_allow(fake->reader, load, 4, fake->now);
+	fake_run(fake);
+	fake_finish(fake);
+	assert_int_equal(fake->posted, 0);
+}
+
 static void pieces_are_posted_in_the_order_in_which_they_are_needed(void **state)
 {
 	struct fake *fake = *state;
@@ -321,6 +383,27 @@ static void a_slow_read_is_raced_after_the_99th_percentile(void **state)
 	assert_int_equal(load->progress.wasted, 100);
 	assert_int_equal(fake->links[0].pins, 0);
 	assert_int_equal(fake->links[1].pins, 0);
+}
+
+static void a_group_is_clear_when_the_loser_of_its_race_has_landed(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	warm(fake);
+	shorten(fake);
+	load = fake_load(fake, 0, 2, 1, mirrored, 1, (struct memory_load_request){ .allowed = 1 });
+	fake_answer(fake, 0);
+	fake->now += 10 * MS;
+	fake_run(fake);
+	fake_answer(fake, 1);
+	fake_land(fake, 1);
+	assert_ptr_equal(memory_reader_news(fake->reader), load);
+	assert_int_equal(load->progress.groups_done, 1);
+	assert_int_equal(load->progress.groups_clear, 0);
+	fake_land(fake, 0);
+	assert_ptr_equal(memory_reader_news(fake->reader), load);
+	assert_int_equal(load->progress.groups_clear, 1);
 }
 
 static void the_first_of_a_race_may_still_win(void **state)
@@ -596,20 +679,41 @@ static void impossible_loads_are_refused_by_piece(void **state)
 #undef WRONG
 }
 
+#define GROUP 4 /* chunks */
+
 struct running {
 	struct memory_load *load;
 	uint32_t first;
+	bool window; /* is allowed a group at a time */
+	uint32_t clear; /* groups whose memory is used for something else */
 	bool quiet;
 };
+
+/* What a caller with little memory would do: use that of a group once it is clear. */
+static bool reuse_groups(struct fake *fake, struct running *running)
+{
+	uint32_t before = running->clear;
+
+	while (running->window && running->clear < running->load->progress.groups_clear) {
+		uint32_t first = running->first + running->clear++ * GROUP;
+
+		assert_arrived(fake, first, GROUP);
+		memset(fake->memory[first], 0xEE, GROUP * CHUNK_MAX);
+		memory_reader_allow(fake->reader, running->load, running->clear + 1, fake->now);
+		fake_run(fake);
+	}
+	return running->clear != before;
+}
 
 /* What a caller would do: use memory for something else once the load is quiet. */
 static void reuse(struct fake *fake, struct running *running)
 {
 	struct memory_load_progress *progress = &running->load->progress;
 
+	reuse_groups(fake, running);
 	if (running->quiet || !progress->quiet)
 		return;
-	if (progress->state == MEMORY_LOAD_DONE)
+	if (progress->state == MEMORY_LOAD_DONE && !running->window)
 		assert_arrived(fake, running->first, 32);
 	memset(fake->memory[running->first], 0xEE, 32 * CHUNK_MAX);
 	running->quiet = true;
@@ -622,17 +726,19 @@ static void any_order_of_events_ends_well(void **state)
 	struct fake *fake = *state;
 	struct running running[8];
 	uint32_t done = 0;
+	bool more;
 
 	for (int round = 0; round < 60; round++) {
 		for (int i = 0; i < 8; i++) {
 			const struct memory_load_request request = {
 				.class = i % 2, .verify = i % 3 == 0,
 				.deadline_ns = i == 7 ? 50 * MS : FOREVER,
+				.allowed = i > 3,
 			};
 
 			running[i] = (struct running){
-				.first = i * 32,
-				.load = fake_load(fake, i * 32, 32, 4, any, 4, request),
+				.first = i * 32, .window = request.allowed,
+				.load = fake_load(fake, i * 32, 32, GROUP, any, 4, request),
 			};
 		}
 		for (int step = 0; step < 3000; step++) {
@@ -671,7 +777,10 @@ static void any_order_of_events_ends_well(void **state)
 			fake_finish(fake);
 			fake->now += 20 * MS;
 			fake_run(fake);
-		} while (verify_all(fake));
+			more = verify_all(fake);
+			for (int i = 0; i < 8; i++)
+				more |= reuse_groups(fake, &running[i]);
+		} while (more);
 		while (memory_reader_news(fake->reader))
 			;
 		for (int i = 0; i < 8; i++) {
@@ -697,6 +806,9 @@ int main(void)
 		WITH_FAKE(all_bytes_arrive_and_all_pins_go),
 		WITH_FAKE(groups_are_told_in_order_and_only_when_complete),
 		WITH_FAKE(a_group_without_pieces_does_not_hold_up_the_next),
+		WITH_FAKE(a_group_is_not_read_before_it_is_allowed),
+		WITH_FAKE(a_load_that_is_not_allowed_more_in_time_says_so),
+		WITH_FAKE(a_load_that_waits_to_be_allowed_more_can_be_cancelled),
 		WITH_FAKE(pieces_are_posted_in_the_order_in_which_they_are_needed),
 		WITH_FAKE(no_more_pins_are_held_than_allowed),
 		WITH_FAKE(a_link_that_is_deaf_for_a_while_is_asked_again),
@@ -708,6 +820,7 @@ int main(void)
 		WITH_FAKE(a_chunk_that_one_donor_does_not_have_is_read_from_another),
 		WITH_FAKE(a_chunk_that_nobody_has_fails_the_load_at_once),
 		WITH_FAKE(a_slow_read_is_raced_after_the_99th_percentile),
+		WITH_FAKE(a_group_is_clear_when_the_loser_of_its_race_has_landed),
 		WITH_FAKE(the_first_of_a_race_may_still_win),
 		WITH_FAKE(a_read_without_a_replica_or_with_verification_is_not_raced),
 		WITH_FAKE(races_stay_within_their_budget),

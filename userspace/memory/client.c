@@ -13,7 +13,7 @@ struct memory_transfer {
 	struct memory_load *load;
 	struct memory_transfer_ops ops;
 	void *arg;
-	uint32_t groups_told;
+	uint32_t groups_told, clear_told;
 	bool ended_told;
 	struct memory_transfer *next;
 };
@@ -117,6 +117,11 @@ static void tell_transfer(struct memory_client *client, struct memory_transfer *
 		if (transfer->ops.group_done)
 			transfer->ops.group_done(transfer->arg, transfer->groups_told);
 		transfer->groups_told++;
+	}
+	while (transfer->clear_told < progress->groups_clear) {
+		if (transfer->ops.group_clear)
+			transfer->ops.group_clear(transfer->arg, transfer->clear_told);
+		transfer->clear_told++;
 	}
 	if (progress->state != MEMORY_LOAD_RUNNING && !transfer->ended_told) {
 		transfer->ended_told = true;
@@ -300,6 +305,15 @@ struct memory_transfer *memory_client_load(struct memory_client *client,
 	client->transfers = transfer;
 	memory_fabric_kick(client->fabric);
 	return transfer;
+}
+
+void memory_client_allow(struct memory_client *client, struct memory_transfer *transfer,
+			 uint32_t groups)
+{
+	pthread_mutex_lock(&client->fabric->lock);
+	memory_reader_allow(client->reader, transfer->load, groups, memory_fabric_now());
+	pthread_mutex_unlock(&client->fabric->lock);
+	memory_fabric_kick(client->fabric);
 }
 
 void memory_client_cancel(struct memory_client *client, struct memory_transfer *transfer)

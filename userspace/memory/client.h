@@ -28,6 +28,8 @@ struct memory_client_options {
 struct memory_transfer_ops {
 	/* Groups are told in order, each once. May be NULL. */
 	void (*group_done)(void *arg, uint32_t group);
+	/* And so is when no READ can touch the memory of a group any more. May be NULL. */
+	void (*group_clear)(void *arg, uint32_t group);
 	/* All groups are there, or why not. Late READs of a race may still come in. May be NULL. */
 	void (*ended)(void *arg, const struct memory_load_progress *progress);
 	/*
@@ -61,6 +63,9 @@ struct memory_transfer *memory_client_load(struct memory_client *client,
 					   const struct memory_load_request *request,
 					   const struct memory_transfer_ops *ops, void *arg,
 					   char reason[MEMORY_REASON_LEN]);
+/* Groups below may be read from now on, for a request that did not allow all of them. */
+void memory_client_allow(struct memory_client *client, struct memory_transfer *transfer,
+			 uint32_t groups);
 /* It ends with -ECANCELED if it has not ended; ended() and quiet() are still called. */
 void memory_client_cancel(struct memory_client *client, struct memory_transfer *transfer);
 /* Every chunk that is not there, each of its donors and why; for ended(). */

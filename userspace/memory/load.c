@@ -93,9 +93,14 @@ static void fill(struct memory_load *load, const struct memory_load_request *req
 
 static void advance_groups(struct memory_load *load)
 {
-	while (load->progress.groups_done < load->group_count &&
-	       !load->group_left[load->progress.groups_done])
-		load->progress.groups_done++;
+	struct memory_load_progress *progress = &load->progress;
+
+	while (progress->groups_done < load->group_count &&
+	       !load->group_left[progress->groups_done])
+		progress->groups_done++;
+	while (progress->groups_clear < progress->groups_done &&
+	       !load->group_flying[progress->groups_clear])
+		progress->groups_clear++;
 }
 
 struct memory_load *memory_load_create(const struct memory_load_request *request,
@@ -120,8 +125,10 @@ struct memory_load *memory_load_create(const struct memory_load_request *request
 	load->sources = calloc(load->source_count, sizeof(*load->sources));
 	load->segments = calloc(load->segment_count, sizeof(*load->segments));
 	load->group_left = calloc(load->group_count, sizeof(*load->group_left));
+	load->group_flying = calloc(load->group_count, sizeof(*load->group_flying));
 	load->lanes = calloc(lane_count, sizeof(*load->lanes));
-	if (!load->pieces || !load->sources || !load->segments || !load->group_left || !load->lanes)
+	if (!load->pieces || !load->sources || !load->segments || !load->group_left ||
+	    !load->group_flying || !load->lanes)
 		goto fail;
 	memory_load_empty(load);
 	fill(load, request);
@@ -151,6 +158,7 @@ void memory_load_destroy(struct memory_load *load)
 	free(load->sources);
 	free(load->segments);
 	free(load->group_left);
+	free(load->group_flying);
 	free(load->lanes);
 	free(load);
 }
@@ -229,6 +237,21 @@ void memory_load_unqueue(struct memory_load *load, uint32_t segment, uint32_t be
 	lane->count--;
 	queued->next = MEMORY_NONE;
 	queued->queued = false;
+}
+
+void memory_load_fly(struct memory_load *load, uint32_t segment)
+{
+	load->segments[segment].flying++;
+	load->group_flying[load->pieces[load->segments[segment].piece].group]++;
+	load->flying++;
+}
+
+void memory_load_unfly(struct memory_load *load, uint32_t segment)
+{
+	load->segments[segment].flying--;
+	load->group_flying[load->pieces[load->segments[segment].piece].group]--;
+	load->flying--;
+	advance_groups(load);
 }
 
 void memory_load_piece_done(struct memory_load *load, struct memory_load_piece *piece)

@@ -46,6 +46,7 @@ struct memory_load_request {
 	const struct memory_piece *pieces; /* copied */
 	uint32_t piece_count;
 	uint32_t group_count; /* one that has no piece is done when those before it are */
+	uint32_t allowed; /* groups that may be read; others later. 0: all of them */
 	uint64_t deadline_ns; /* from now */
 	enum memory_class class;
 	/*
@@ -66,6 +67,7 @@ struct memory_load_progress {
 	int err; /* of a failed load: -ETIMEDOUT, -ENOENT, -ECANCELED */
 	bool quiet; /* it has ended and no READ can touch its memory any more */
 	uint32_t groups_done;
+	uint32_t groups_clear; /* done, and no READ can touch their memory any more */
 	uint64_t bytes;	  /* that arrived and were needed */
 	uint64_t wasted;  /* that arrived twice */
 	uint32_t hedges;  /* slow READs that were raced */
@@ -141,8 +143,10 @@ struct memory_load {
 	struct memory_source *sources;
 	struct memory_segment *segments;
 	uint32_t *group_left; /* pieces */
+	uint32_t *group_flying; /* READs */
 	struct memory_lane *lanes; /* one for each donor of the reader */
 	uint32_t piece_count, source_count, segment_count, group_count, lane_count;
+	uint32_t allowed; /* segments, from the first on; others are in no lane */
 	uint32_t flying; /* READs */
 	uint32_t asks;	 /* questions without an answer */
 	uint32_t stranded; /* segments that no donor of theirs can serve now */
@@ -176,6 +180,10 @@ struct memory_source *memory_load_source(const struct memory_load *load, uint32_
 void memory_load_queue(struct memory_load *load, uint32_t segment, uint8_t replica);
 /* Out of the lane that it is in; before is the one before it there, or MEMORY_NONE. */
 void memory_load_unqueue(struct memory_load *load, uint32_t segment, uint32_t before);
+
+/* A READ of a segment begins, or is over, well or not. */
+void memory_load_fly(struct memory_load *load, uint32_t segment);
+void memory_load_unfly(struct memory_load *load, uint32_t segment);
 
 /* A piece is there: groups that have thereby become complete are counted. */
 void memory_load_piece_done(struct memory_load *load, struct memory_load_piece *piece);

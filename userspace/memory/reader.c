@@ -155,10 +155,14 @@ static void release_unused(struct memory_reader *reader, struct memory_load *loa
 			release(reader, source);
 }
 
-static const char *reason_of(const struct memory_reader *reader, const struct memory_source *source)
+static const char *reason_of(const struct memory_reader *reader, const struct memory_load *load,
+			     const struct memory_load_piece *piece,
+			     const struct memory_source *source)
 {
 	const struct reader_donor *donor = reader->donors[source->donor];
 
+	if (piece->segment >= load->allowed)
+		return "was not asked: its place was not free in time";
 	if (source->state == MEMORY_SOURCE_MISSING)
 		return "does not have it";
 	if (source->state == MEMORY_SOURCE_DAMAGED)
@@ -179,7 +183,7 @@ void memory_reader_missing(struct memory_reader *reader, const struct memory_loa
 		source = &load->sources[load->pieces[i].source];
 		for (uint32_t s = 0; s < load->pieces[i].sources; s++, source++)
 			tell(arg, load->pieces[i].digest, reader->donors[source->donor]->stats.name,
-			     reason_of(reader, source));
+			     reason_of(reader, load, &load->pieces[i], source));
 	}
 }
 
@@ -220,7 +224,7 @@ static void describe(struct memory_reader *reader, struct memory_load *load, int
 		source = &load->sources[first->source + s];
 		donor = reader->donors[source->donor]->stats.name;
 		at += snprintf(reason + at, MEMORY_REASON_LEN - at, "%s donor %s %s", s ? ";" : ":",
-			       donor, reason_of(reader, source));
+			       donor, reason_of(reader, load, first, source));
 	}
 }
 
@@ -289,11 +293,21 @@ struct memory_load *memory_reader_submit(struct memory_reader *reader,
 	for (at = &reader->loads[load->class]; *at; at = &(*at)->next)
 		;
 	*at = load;
-	for (uint32_t i = 0; i < load->segment_count; i++)
-		reader_place(reader, load, i, now);
+	memory_reader_allow(reader, load, request->allowed ? request->allowed : load->group_count,
+			    now);
 	if (load->progress.groups_done)
 		reader_tell(reader, load);
 	return load;
+}
+
+/* Segments are in the order of their groups. */
+void memory_reader_allow(struct memory_reader *reader, struct memory_load *load, uint32_t groups,
+			 uint64_t now)
+{
+	while (load->progress.state == MEMORY_LOAD_RUNNING &&
+	       load->allowed < load->segment_count &&
+	       load->pieces[load->segments[load->allowed].piece].group < groups)
+		reader_place(reader, load, load->allowed++, now);
 }
 
 void memory_reader_cancel(struct memory_reader *reader, struct memory_load *load, uint64_t now)
@@ -344,7 +358,7 @@ int memory_reader_link_up(struct memory_reader *reader, uint32_t index, void *li
 			if (!load->stranded || load->progress.state != MEMORY_LOAD_RUNNING)
 				continue;
 			load->stranded = 0;
-			for (uint32_t i = 0; i < load->segment_count; i++)
+			for (uint32_t i = 0; i < load->allowed; i++)
 				if (!load->segments[i].done && !load->segments[i].queued &&
 				    !load->segments[i].flying)
 					reader_place(reader, load, i, 0);
@@ -354,15 +368,16 @@ int memory_reader_link_up(struct memory_reader *reader, uint32_t index, void *li
 }
 
 /* One READ is over, well or not; its segment is not done by that. */
-static void unfly(const struct reader_slot *slot)
+static void unfly(struct memory_reader *reader, const struct reader_slot *slot)
 {
 	struct memory_load *load = slot->load;
-	struct memory_segment *segment = &load->segments[slot->segment];
-	struct memory_load_piece *piece = &load->pieces[segment->piece];
+	struct memory_load_piece *piece = &load->pieces[load->segments[slot->segment].piece];
+	uint32_t before = load->progress.groups_clear;
 
-	segment->flying--;
-	load->flying--;
 	load->sources[piece->source + slot->replica].users--;
+	memory_load_unfly(load, slot->segment);
+	if (load->progress.groups_clear != before)
+		reader_tell(reader, load);
 }
 
 /* What the donor knew of us is gone, its answers and pins included. */
@@ -410,7 +425,7 @@ void memory_reader_link_down(struct memory_reader *reader, uint32_t index, const
 		struct reader_slot *slot = &donor->slots[donor->completed % donor->depth];
 		struct memory_segment *segment = &slot->load->segments[slot->segment];
 
-		unfly(slot);
+		unfly(reader, slot);
 		if (slot->load->progress.state != MEMORY_LOAD_RUNNING || segment->done)
 			continue;
 		slot->load->progress.rereads++;
@@ -510,7 +525,7 @@ static void land(struct memory_reader *reader, struct reader_donor *donor, uint6
 	struct memory_load_piece *piece = &load->pieces[segment->piece];
 	uint32_t length = memory_load_length(load, slot->segment);
 
-	unfly(slot);
+	unfly(reader, slot);
 	memory_rate_sample(&donor->rate, now - slot->posted);
 	memory_rate_done(&donor->rate, length, now);
 	donor->stats.reads++;

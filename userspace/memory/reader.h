@@ -102,6 +102,9 @@ bool memory_reader_urgent(const struct memory_reader *reader);
 struct memory_load *memory_reader_submit(struct memory_reader *reader,
 					 const struct memory_load_request *request, uint64_t now,
 					 char reason[MEMORY_REASON_LEN]);
+/* Groups below may be read from now on. */
+void memory_reader_allow(struct memory_reader *reader, struct memory_load *load, uint32_t groups,
+			 uint64_t now);
 /* Ends it, if it has not ended; it becomes quiet later. */
 void memory_reader_cancel(struct memory_reader *reader, struct memory_load *load, uint64_t now);
 /* The load must be quiet; the caller does not have it any more. */

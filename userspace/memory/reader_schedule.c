@@ -220,8 +220,7 @@ static void take_off(struct reader_donor *donor, struct memory_load *load, uint3
 	if (reader_in_flight(donor) == 1)
 		memory_rate_begin(&donor->rate, now);
 	source->users++;
-	segment->flying++;
-	load->flying++;
+	memory_load_fly(load, index);
 }
 
 static void post(struct memory_reader *reader, uint32_t index, int class, uint64_t now)
