@@ -133,6 +133,18 @@ evicted_model_is_not_read_again() {
 		distmindctl model delete tuned && distmindctl model delete base
 }
 
+# The memory that it comes through is used more than once.
+larger_than_its_staging() {
+	distmindctl model push --replicas 2 wide "$work/wide.st" &&
+		until_true pool_keeps "models['wide']['state'] == 'available'" &&
+		"$infer" --file "$work/wide.st" --json >"$work/file" &&
+		"$infer" --model wide --form staged --json >"$work/wide" &&
+		holds "wide['checksum'] == file['checksum'] and wide['form'] == 'staged' and
+			wide['bytes'] > 16 << 20 and
+			wide['read_bytes'] > 0.99 * wide['bytes']" wide file &&
+		distmindctl model delete wide
+}
+
 deletes() {
 	distmindctl model delete once && distmindctl model delete twice && pool_keeps "not models"
 }
@@ -145,6 +157,7 @@ echo "hot-half-life = 5s" >>"$work/conf"
 # 7 MB, so that a chunk more or less does not count.
 "$make_model" mlp "$work/base.st" --width 640 --layers 6
 "$make_model" tune "$work/base.st" "$work/tuned.st" --share 0.05
+"$make_model" mlp "$work/wide.st" --width 1152 --layers 6
 check catalog.starts start_etcd
 start_engine cpu0 256M
 vm-barrier catalog 3
@@ -160,6 +173,7 @@ check donor.comes_back_with_its_spool comes_back_with_its_spool
 check catalog.killed_loses_nothing outlives_the_catalog
 check dedupe.reads_only_what_the_gpu_lacks tuned_copy_reads_what_is_its_own
 check cache.brings_back_what_was_evicted evicted_model_is_not_read_again
+check load.staged_may_be_larger_than_its_staging larger_than_its_staging
 check delete.leaves_nothing deletes
 [ $tap_failed -eq 0 ] || sed 's/^/# daemon: /' "$work/daemon"
 ask 2 end

@@ -168,6 +168,15 @@ same_bits_after() { # NAME
 		holds "left['checksum'] == file['checksum']" left file
 }
 
+# By way of host memory it takes only a little more than itself.
+more_than_half_of_the_gpu() {
+	push big "$work/big.st" && "$infer" --file "$work/big.st" --json >"$work/file" &&
+		"$infer" --model big --form staged --json >"$work/big" &&
+		holds "2 * big['bytes'] > $memory << 20 and big['form'] == 'staged' and
+			big['checksum'] == file['checksum']" big file &&
+		distmindctl model delete big
+}
+
 delete_leaves_nothing() {
 	distmindctl model delete mlp && distmindctl model delete transformer &&
 		distmindctl -j model list && until_true pool_keeps "not models and stored == 0 and
@@ -196,11 +205,13 @@ assert os.system("distmindctl model list") != 0' &&
 "$make_model" transformer "$work/tr.st" --blocks 2
 "$make_model" flat "$work/flat.st" --size 4000000
 "$make_model" tune "$work/mlp.st" "$work/tuned.st" --share 0.05
+"$make_model" mlp "$work/big.st" --width 1856 --layers 6
 chmod 755 "$work"
-printf '[donor]\nmemory = 32M\n\n[catalog]\npath = %s/catalog\n' "$work" >"$work/conf"
+memory=96
+printf '[donor]\nmemory = 96M\n\n[catalog]\npath = %s/catalog\n' "$work" >"$work/conf"
 
-plan 23
-start_engine cpu0 96M
+plan 24
+start_engine cpu0 ${memory}M
 gpu=$(distmindctl -j gpu show cpu0 | grep -o '"id": [0-9]*' | head -n 1 | tr -dc 0-9)
 start_daemon --config "$work/conf"
 check push.stores_models pushes
@@ -226,5 +237,6 @@ check user.may_not_crowd_others_out user_may_not_crowd_others_out
 check push.refuses_bad_files bad_files_are_refused
 check push.ends_with_its_process upload_ends_with_its_process
 check delete.frees_what_nobody_shares delete_frees_what_nobody_shares
+check load.staged_is_possible_for_more_than_half_of_the_gpu more_than_half_of_the_gpu
 check delete.leaves_nothing delete_leaves_nothing
 finish

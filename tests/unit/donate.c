@@ -8,7 +8,7 @@
 
 static int setup_donor(void **state)
 {
-	donor = (struct donor){ .damaged = UINT32_MAX };
+	donor = (struct donor){ .damaged = UINT32_MAX, .lacks = UINT32_MAX };
 	disk_reset();
 	return setup(state);
 }

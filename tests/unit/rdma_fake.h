@@ -14,12 +14,17 @@ static struct donor {
 	const struct sample *samples[SAMPLES];
 	uint32_t damaged; /* this chunk of the first sample arrives so; UINT32_MAX: none */
 	bool holds; /* answers later */
+	bool races; /* what has lost a race is still to come: no group is clear */
+	uint32_t lacks; /* it has lost this chunk of the first sample; UINT32_MAX: none */
 	struct memory_transfer *transfer; /* under way */
 } donor;
 
 struct memory_transfer {
 	struct memory_piece *pieces;
 	uint32_t piece_count, group_count;
+	uint32_t allowed, done, clear; /* groups */
+	uint32_t next; /* piece */
+	bool cancelled;
 	struct memory_transfer_ops ops;
 	void *arg;
 	sd_event_source *turn;
@@ -129,21 +134,62 @@ static inline void answer_piece(const struct memory_piece *piece)
 	fail_msg("asked for a chunk that there is not");
 }
 
+static inline bool lacking(const struct memory_piece *piece)
+{
+	return donor.lacks != UINT32_MAX &&
+	       !memcmp(donor.samples[0]->image.manifest.chunks[donor.lacks].digest.bytes,
+		       piece->digest, MEMORY_DIGEST_LEN);
+}
+
+/* A group; 0, or -ENOENT. */
+static inline int answer_group(struct memory_transfer *transfer)
+{
+	while (transfer->next < transfer->piece_count &&
+	       transfer->pieces[transfer->next].group == transfer->done) {
+		if (lacking(&transfer->pieces[transfer->next]))
+			return -ENOENT;
+		answer_piece(&transfer->pieces[transfer->next++]);
+	}
+	if (transfer->ops.group_done)
+		transfer->ops.group_done(transfer->arg, transfer->done);
+	transfer->done++;
+	return 0;
+}
+
+static inline void clear_groups(struct memory_transfer *transfer)
+{
+	for (; !donor.races && transfer->clear < transfer->done; transfer->clear++)
+		if (transfer->ops.group_clear)
+			transfer->ops.group_clear(transfer->arg, transfer->clear);
+}
+
 static inline int on_answer(sd_event_source *source, void *arg)
 {
-	const struct memory_load_progress progress = { .state = MEMORY_LOAD_DONE, .quiet = true };
+	struct memory_load_progress progress = { .state = MEMORY_LOAD_DONE, .quiet = true };
 	struct memory_transfer *transfer = arg;
 
 	(void)source;
-	for (uint32_t i = 0; i < transfer->piece_count; i++)
-		answer_piece(&transfer->pieces[i]);
-	for (uint32_t i = 0; transfer->ops.group_done && i < transfer->group_count; i++)
-		transfer->ops.group_done(transfer->arg, i);
+	if (transfer->cancelled)
+		progress.err = -ECANCELED;
+	while (!progress.err && transfer->done < transfer->allowed)
+		progress.err = answer_group(transfer);
+	clear_groups(transfer);
+	if (!progress.err && (transfer->done < transfer->group_count || donor.races))
+		return 0;
+	if (progress.err)
+		progress.state = MEMORY_LOAD_FAILED;
 	if (transfer->ops.ended)
 		transfer->ops.ended(transfer->arg, &progress);
 	transfer->ops.quiet(transfer->arg, &progress);
 	end_transfer(transfer);
 	return 0;
+}
+
+/* Once more, as soon as the loop runs. */
+static inline void go_on(struct memory_transfer *transfer)
+{
+	if (!donor.holds)
+		assert_true(sd_event_source_set_enabled(transfer->turn, SD_EVENT_ONESHOT) >= 0);
 }
 
 struct memory_transfer *memory_client_load(struct memory_client *client,
@@ -161,6 +207,7 @@ struct memory_transfer *memory_client_load(struct memory_client *client,
 	       request->piece_count * sizeof(*transfer->pieces));
 	transfer->piece_count = request->piece_count;
 	transfer->group_count = request->group_count;
+	transfer->allowed = request->allowed ? request->allowed : request->group_count;
 	transfer->ops = *ops;
 	transfer->arg = arg;
 	assert_true(sd_event_add_defer(bed.loop, &transfer->turn, on_answer, transfer) >= 0);
@@ -173,8 +220,16 @@ struct memory_transfer *memory_client_load(struct memory_client *client,
 void memory_client_cancel(struct memory_client *client, struct memory_transfer *transfer)
 {
 	(void)client;
-	(void)transfer;
-	fail_msg("nobody cancels here");
+	transfer->cancelled = true;
+	go_on(transfer);
+}
+
+void memory_client_allow(struct memory_client *client, struct memory_transfer *transfer,
+			 uint32_t groups)
+{
+	(void)client;
+	transfer->allowed = groups;
+	go_on(transfer);
 }
 
 void memory_client_missing(struct memory_client *client, struct memory_transfer *transfer,
@@ -183,9 +238,8 @@ void memory_client_missing(struct memory_client *client, struct memory_transfer 
 			   void *arg)
 {
 	(void)client;
-	(void)transfer;
-	(void)tell;
-	(void)arg;
+	for (uint32_t i = transfer->next; i < transfer->piece_count; i++)
+		tell(arg, transfer->pieces[i].digest, "donor", "does not have it");
 }
 
 #endif

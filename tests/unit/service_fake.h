@@ -10,6 +10,7 @@
 
 #include <distmind.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -33,13 +34,14 @@ struct distmind_buffer {
 
 struct distmind_timeline {
 	uint64_t value, poll;
+	int error; /* of all values */
 	int fd;
 };
 
 /* What the daemon has done. */
 static struct fake {
 	uint64_t memory; /* of the gpu */
-	uint64_t used, quota;
+	uint64_t used, quota, peak; /* of what was used */
 	unsigned int buffers, timelines, vgpus;
 	uint32_t tenant_uid;
 	size_t extents;
@@ -47,6 +49,7 @@ static struct fake {
 	uint64_t failed_value;
 	int failed_error;
 	uint32_t copy_lanes;
+	bool copies_wait; /* the copy lane does nothing */
 	struct distmind_timeline *last; /* made */
 } fake;
 
@@ -155,6 +158,8 @@ int distmind_buffer_create(struct distmind_vgpu *vgpu, uint64_t size,
 	(*buffer)->bytes = calloc(1, size);
 	(*buffer)->size = size;
 	fake.used += size;
+	if (fake.used > fake.peak)
+		fake.peak = fake.used;
 	fake.buffers++;
 	return 0;
 }
@@ -237,7 +242,7 @@ uint64_t distmind_timeline_value(const struct distmind_timeline *timeline)
 
 int distmind_timeline_status(const struct distmind_timeline *timeline, uint64_t value)
 {
-	return timeline->value < value ? -EAGAIN : 0;
+	return timeline->error ? timeline->error : timeline->value < value ? -EAGAIN : 0;
 }
 
 int distmind_timeline_signal(struct distmind_timeline *timeline, uint64_t value)
@@ -260,6 +265,12 @@ int distmind_timeline_fail(struct distmind_timeline *timeline, uint64_t value, i
 
 int distmind_timeline_poll(struct distmind_timeline *timeline, uint64_t value)
 {
+	eventfd_t count;
+
+	assert_true(value > timeline->value);
+	/* Readable only when the new value has come. */
+	while (timeline->poll && poll(&(struct pollfd){ timeline->fd, POLLIN, 0 }, 1, 0) > 0)
+		eventfd_read(timeline->fd, &count);
 	timeline->poll = value;
 	return 0;
 }
@@ -362,7 +373,7 @@ int distmind_queue_submit(struct distmind_queue *queue, const struct distmind_ba
 
 static inline void fake_copy_lane(void)
 {
-	while (fake_queue && fake_queue->next < fake_queue->batch.count &&
+	while (!fake.copies_wait && fake_queue && fake_queue->next < fake_queue->batch.count &&
 	       fake_queue->batch.jobs[fake_queue->next].waits->value >=
 		       fake_queue->batch.jobs[fake_queue->next].wait) {
 		unsigned int i = fake_queue->next++;
@@ -372,6 +383,24 @@ static inline void fake_copy_lane(void)
 		distmind_timeline_signal(fake_queue->batch.jobs[i].signals,
 					 fake_queue->batch.jobs[i].signal);
 	}
+}
+
+/* The timeline that copies signal, and the one that the first of those to come waits for. */
+static inline struct distmind_timeline *fake_copied(void)
+{
+	return fake_queue->batch.jobs[0].signals;
+}
+
+static inline struct distmind_timeline *fake_arrival(void)
+{
+	return fake_queue->batch.jobs[0].waits;
+}
+
+/* The gpu does not copy any more. */
+static inline void fake_fail_copies(int error)
+{
+	fake_copied()->error = error;
+	eventfd_write(fake_copied()->fd, 1);
 }
 
 #endif

@@ -6,12 +6,14 @@
 
 static int setup_cache(void **state)
 {
-	donor = (struct donor){ .damaged = UINT32_MAX };
+	donor = (struct donor){ .damaged = UINT32_MAX, .lacks = UINT32_MAX };
 	if (setup(state))
 		return -1;
 	stop_daemon();
 	bed.config.cache_memory = CACHE;
+	bed.config.donor_memory = 32U << 20;
 	start_daemon();
+	fake.copy_lanes = 1;
 	return 0;
 }
 
@@ -207,6 +209,85 @@ static void a_cached_chunk_that_is_damaged_fails_one_load(void **state)
 	free_sample(&sample);
 }
 
+/* A model that is larger than the ring through which it comes. */
+#define STAGED_LAYER 4700000
+
+static json_t *staged_op(const char *model)
+{
+	json_t *body = load_op(model);
+
+	json_object_set_new(body, "form", json_string("staged"));
+	return body;
+}
+
+static void a_place_in_the_ring_is_not_used_before_late_reads_are_over(void **state)
+{
+	struct sample sample;
+	struct message reply;
+	uint32_t arrived;
+	int fd;
+
+	(void)state;
+	give_away(&sample, 0, "net", STAGED_LAYER, 2);
+	donor.races = true;
+	fd = connect_client();
+	say(fd, staged_op("net"), NULL, 0);
+	wait_until(donor.transfer && donor.transfer->done == donor.transfer->allowed);
+	arrived = donor.transfer->done;
+	assert_true(arrived < donor.transfer->group_count);
+	wait_until(fake_copied()->value == arrived);
+	for (int turns = 0; turns < 20; turns++)
+		assert_true(sd_event_run(bed.loop, 0) >= 0);
+	assert_int_equal(donor.transfer->allowed, arrived);
+	donor.races = false;
+	go_on(donor.transfer);
+	reply = receive(fd);
+	check_weights(&reply, &sample);
+	message_clear(&reply);
+	hang_up(fd);
+	free_sample(&sample);
+}
+
+static void a_chunk_that_is_lacking_in_a_later_round_is_named(void **state)
+{
+	const struct model_manifest *model;
+	char text[MODEL_DIGEST_TEXT_LEN];
+	struct sample sample;
+	int fd;
+
+	(void)state;
+	give_away(&sample, 0, "net", STAGED_LAYER, 0);
+	model = &sample.image.manifest;
+	donor.lacks = model->chunk_count - 2;
+	model_digest_format(&model->chunks[donor.lacks].digest, text);
+	text[16] = '\0';
+	fd = connect_client();
+	expect_refusal(fd, staged_op("net"), NULL, 0, "ENOENT", text);
+	/* It was found out after the ring had been filled once. */
+	assert_true(fake.failed_value > STAGING_SIZE / STAGING_GROUP_MAX);
+	wait_until(!fake.buffers);
+	hang_up(fd);
+	free_sample(&sample);
+}
+
+static void a_transfer_that_waits_for_a_place_is_cancelled(void **state)
+{
+	struct sample sample;
+	int fd;
+
+	(void)state;
+	give_away(&sample, 0, "net", STAGED_LAYER, 0);
+	fake.copies_wait = true;
+	fd = connect_client();
+	say(fd, staged_op("net"), NULL, 0);
+	wait_until(donor.transfer && donor.transfer->clear == donor.transfer->allowed);
+	hang_up(fd);
+	wait_until(!fake.buffers);
+	assert_null(donor.transfer);
+	assert_null(fake_queue);
+	free_sample(&sample);
+}
+
 #define WEIGHTS_TEST(name) cmocka_unit_test_setup_teardown(name, setup_cache, teardown)
 
 int main(void)
@@ -218,6 +299,9 @@ int main(void)
 		WEIGHTS_TEST(keeping_waits_for_loads),
 		WEIGHTS_TEST(bytes_that_arrived_damaged_are_not_cached),
 		WEIGHTS_TEST(a_cached_chunk_that_is_damaged_fails_one_load),
+		WEIGHTS_TEST(a_place_in_the_ring_is_not_used_before_late_reads_are_over),
+		WEIGHTS_TEST(a_chunk_that_is_lacking_in_a_later_round_is_named),
+		WEIGHTS_TEST(a_transfer_that_waits_for_a_place_is_cancelled),
 	};
 
 	return cmocka_run_group_tests_name("weights_read", tests, NULL, NULL);

@@ -34,8 +34,8 @@ struct fill {
 	uint64_t read_bytes, copied_bytes;
 	struct memory_transfer *transfer; /* NULL: none, or quiet */
 	sd_event_source *turn;
-	uint32_t remote_done; /* groups */
-	uint32_t told;
+	uint32_t remote_done, remote_clear; /* groups */
+	uint32_t told, clear_told;
 	bool remote_ended, ended;
 	int err;
 	char reason[MEMORY_REASON_LEN];
@@ -68,8 +68,7 @@ void fill_destroy(struct fill *fill)
  * Where the chunks come from
  */
 
-static bool find_local(struct fill *fill, void *arg, const struct model_chunk *chunk,
-		       struct local *local)
+static bool find_local(struct fill *fill, const struct model_chunk *chunk, struct local *local)
 {
 	const uint8_t *digest = chunk->digest.bytes;
 	struct cache *cache = fill->chunks->cache;
@@ -83,7 +82,7 @@ static bool find_local(struct fill *fill, void *arg, const struct model_chunk *c
 	if (local->cached)
 		local->bytes = cache_data(local->cached);
 	else if (fill->request.find)
-		local->bytes = fill->request.find(arg, digest);
+		local->bytes = fill->request.find(fill->arg, digest);
 	return local->bytes;
 }
 
@@ -113,7 +112,7 @@ static void add_piece(struct fill *fill, uint32_t chunk, const uint32_t *donors,
 
 	*piece = (struct memory_piece){
 		.length = source->size,
-		.address = (uintptr_t)fill->request.base + source->offset,
+		.address = (uintptr_t)fill->request.place(fill->arg, chunk),
 		.lkey = fill->request.lkey,
 		.group = plan_group_of(fill->request.plan, chunk),
 		.donor_count = count,
@@ -123,7 +122,7 @@ static void add_piece(struct fill *fill, uint32_t chunk, const uint32_t *donors,
 	fill->read_bytes += source->size;
 }
 
-static int find_sources(struct fill *fill, void *arg, char *reason)
+static int find_sources(struct fill *fill, char *reason)
 {
 	const struct model_manifest *manifest = fill->request.manifest;
 	uint32_t donors[MEMORY_REPLICAS_MAX], count;
@@ -133,7 +132,7 @@ static int find_sources(struct fill *fill, void *arg, char *reason)
 		const uint8_t *digest = manifest->chunks[i].digest.bytes;
 		struct local *local = &fill->locals[fill->local_count];
 
-		if (find_local(fill, arg, &manifest->chunks[i], local)) {
+		if (find_local(fill, &manifest->chunks[i], local)) {
 			local->chunk = i;
 			fill->local_count++;
 			fill->copied_bytes += manifest->chunks[i].size;
@@ -232,13 +231,15 @@ struct fill *fill_create(struct chunks *chunks, struct peers *peers,
 	fill->chunks = chunks;
 	fill->peers = peers;
 	fill->request = *request;
+	if (!fill->request.allowed)
+		fill->request.allowed = request->plan->count;
 	fill->ops = *ops;
 	fill->arg = arg;
 	fill->locals = calloc(count + 1, sizeof(*fill->locals));
 	fill->pieces = calloc(count + 1, sizeof(*fill->pieces));
 	fill->hosts = calloc(count + 1, sizeof(*fill->hosts));
 	if (fill->locals && fill->pieces && fill->hosts)
-		*err = find_sources(fill, arg, reason);
+		*err = find_sources(fill, reason);
 	if (!*err && fill->piece_count)
 		*err = order_pieces(fill);
 	if (!*err)
@@ -273,6 +274,18 @@ static uint32_t local_done(const struct fill *fill)
 	return plan_group_of(fill->request.plan, fill->locals[fill->local_next].chunk);
 }
 
+/* Is there something to copy, and a place for it? */
+static bool may_copy(const struct fill *fill)
+{
+	return !fill->err && fill->local_next < fill->local_count &&
+	       local_done(fill) < fill->request.allowed;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
 static void fail(struct fill *fill, int err, const char *reason)
 {
 	if (fill->err)
@@ -287,12 +300,16 @@ static void fail(struct fill *fill, int err, const char *reason)
 /* May be the end of the fill. */
 static void advance(struct fill *fill)
 {
-	uint32_t local = local_done(fill);
-	uint32_t done = local < fill->remote_done ? local : fill->remote_done;
+	uint32_t done = smaller(local_done(fill), fill->remote_done);
+	uint32_t clear = smaller(local_done(fill), fill->remote_clear);
 
 	if (!fill->err && done > fill->told) {
 		fill->told = done;
 		fill->ops.groups(fill->arg, done);
+	}
+	if (!fill->err && clear > fill->clear_told && fill->ops.clear) {
+		fill->clear_told = clear;
+		fill->ops.clear(fill->arg, clear);
 	}
 	if (!fill->ended && fill->remote_ended &&
 	    (fill->err || fill->local_next == fill->local_count)) {
@@ -310,6 +327,14 @@ static void on_group(void *arg, uint32_t group)
 	struct fill *fill = arg;
 
 	fill->remote_done = group + 1;
+	advance(fill);
+}
+
+static void on_clear(void *arg, uint32_t group)
+{
+	struct fill *fill = arg;
+
+	fill->remote_clear = group + 1;
 	advance(fill);
 }
 
@@ -364,13 +389,13 @@ static void on_quiet(void *arg, const struct memory_load_progress *progress)
 static int copy(struct fill *fill, struct local *local)
 {
 	const struct model_chunk *chunk = &fill->request.manifest->chunks[local->chunk];
+	uint8_t *place = fill->request.place(fill->arg, local->chunk);
 	bool cached = local->cached, damaged = false;
 	struct model_digest digest;
 
-	memcpy(fill->request.base + chunk->offset, local->bytes, chunk->size);
+	memcpy(place, local->bytes, chunk->size);
 	if (fill->request.verify)
-		damaged = model_digest_make(fill->request.base + chunk->offset, chunk->size,
-					    &digest) ||
+		damaged = model_digest_make(place, chunk->size, &digest) ||
 			  !model_digest_equal(&digest, &chunk->digest);
 	unpin(fill, local, damaged);
 	if (!damaged)
@@ -390,13 +415,13 @@ static int on_turn(sd_event_source *source, void *arg)
 	uint64_t bytes = 0;
 
 	manifest = fill->request.manifest;
-	while (!fill->err && fill->local_next < fill->local_count && bytes < TURN_BYTES) {
+	while (may_copy(fill) && bytes < TURN_BYTES) {
 		bytes += manifest->chunks[fill->locals[fill->local_next].chunk].size;
 		if (copy(fill, &fill->locals[fill->local_next]))
 			break;
 		fill->local_next++;
 	}
-	if (fill->err || fill->local_next == fill->local_count)
+	if (!may_copy(fill))
 		sd_event_source_set_enabled(source, SD_EVENT_OFF);
 	advance(fill);
 	return 0;
@@ -405,11 +430,12 @@ static int on_turn(sd_event_source *source, void *arg)
 int fill_start(struct fill *fill, sd_event *loop, char *reason)
 {
 	static const struct memory_transfer_ops ops = {
-		.group_done = on_group, .ended = on_ended, .quiet = on_quiet,
+		.group_done = on_group, .group_clear = on_clear, .ended = on_ended,
+		.quiet = on_quiet,
 	};
 	struct memory_load_request request = {
 		.pieces = fill->pieces, .piece_count = fill->piece_count,
-		.group_count = fill->request.plan->count,
+		.group_count = fill->request.plan->count, .allowed = fill->request.allowed,
 		.deadline_ns = fill->request.deadline_ns,
 		.class = fill->request.class, .verify = fill->request.verify,
 	};
@@ -429,7 +455,7 @@ int fill_start(struct fill *fill, sd_event *loop, char *reason)
 		if (!fill->transfer)
 			goto err_destroy;
 	} else {
-		fill->remote_done = fill->request.plan->count;
+		fill->remote_done = fill->remote_clear = fill->request.plan->count;
 		fill->remote_ended = true;
 	}
 	return 0;
@@ -437,6 +463,17 @@ int fill_start(struct fill *fill, sd_event *loop, char *reason)
 err_destroy:
 	fill_destroy(fill);
 	return err;
+}
+
+void fill_allow(struct fill *fill, uint32_t groups)
+{
+	if (groups <= fill->request.allowed)
+		return;
+	fill->request.allowed = groups;
+	if (fill->transfer && !fill->remote_ended)
+		memory_client_allow(fill->chunks->client, fill->transfer, groups);
+	if (may_copy(fill))
+		sd_event_source_set_enabled(fill->turn, SD_EVENT_ON);
 }
 
 void fill_cancel(struct fill *fill)

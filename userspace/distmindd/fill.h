@@ -7,6 +7,10 @@
  *
  * Copies are done by the event loop, a few megabytes in each turn. The memory belongs to
  * the caller, and so does whatever find() returned, until quiet().
+ *
+ * Who has not memory for all of it allows the first groups, and others as their places
+ * become free. A place is free of the group that had it when that is clear: a READ that has
+ * lost a race may write the same bytes once more after the group is there.
  */
 #ifndef DISTMINDD_FILL_H
 #define DISTMINDD_FILL_H
@@ -21,18 +25,21 @@ struct fill;
 struct fill_request {
 	const struct model_manifest *manifest; /* both until quiet() */
 	const struct plan *plan;
-	uint8_t *base;
 	uint32_t lkey; /* if there is an RDMA device */
+	uint32_t allowed; /* groups; 0: all of them */
 	enum memory_class class;
 	uint64_t deadline_ns;
 	bool verify;
 	uint64_t begun_us; /* the cache's time of the load */
+	uint8_t *(*place)(void *arg, uint32_t chunk); /* where it goes */
 	/* NULL or where on this host the bytes of a chunk are, or NULL. */
 	const void *(*find)(void *arg, const uint8_t *digest);
 };
 
 struct fill_ops {
 	void (*groups)(void *arg, uint32_t done); /* how many are there, from the first on */
+	/* How many will not be written to again, from the first on. May be NULL. */
+	void (*clear)(void *arg, uint32_t groups);
 	void (*ended)(void *arg, int err, const char *reason);
 	void (*quiet)(void *arg); /* nobody touches the memory; the fill is gone after it */
 };
@@ -48,6 +55,8 @@ uint64_t fill_copied_bytes(const struct fill *fill);
 
 /* Begins. On an error the fill is gone. */
 int fill_start(struct fill *fill, sd_event *loop, char *reason);
+/* Groups below may come from now on. */
+void fill_allow(struct fill *fill, uint32_t groups);
 /* ended() and quiet() are still called, from the loop. */
 void fill_cancel(struct fill *fill);
 /* Without calls: it has not been started, or no transfer exists any more. */

@@ -41,6 +41,15 @@ static void choose_rates(struct planner_rates *chosen, const struct plan_rates *
 	chosen->compute = flops > 0 && seconds > 0 ? flops / seconds : 1e12;
 }
 
+static uint64_t bytes_of(const struct model_manifest *manifest, uint32_t first, uint32_t end)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = first; i < end; i++)
+		bytes += manifest->chunks[i].size;
+	return bytes;
+}
+
 static int take_groups(struct plan *plan, const struct model_manifest *manifest,
 		       const struct planner_grouping *grouping)
 {
@@ -56,8 +65,7 @@ static int take_groups(struct plan *plan, const struct model_manifest *manifest,
 		group->end_layer = grouping->ends[i];
 		model_manifest_chunks_of(manifest, layer, group->end_layer, &first,
 					 &group->end_chunk);
-		for (uint32_t c = first; c < group->end_chunk; c++)
-			group->bytes += manifest->chunks[c].size;
+		group->bytes = bytes_of(manifest, first, group->end_chunk);
 		layer = group->end_layer;
 	}
 	return 0;
@@ -104,6 +112,46 @@ int plan_make(struct plan *plan, const struct model_manifest *manifest,
 out:
 	free(layers);
 	return err;
+}
+
+/* Where a part that begins with this chunk has to end; it has at least that one. */
+static uint32_t part_end(const struct model_manifest *manifest, uint32_t first, uint32_t end,
+			 uint64_t max)
+{
+	const struct model_chunk *chunks = manifest->chunks;
+	uint32_t chunk = first;
+
+	while (chunk < end &&
+	       chunks[chunk].offset + chunks[chunk].size - chunks[first].offset <= max)
+		chunk++;
+	return chunk;
+}
+
+int plan_cut(struct plan *plan, const struct model_manifest *manifest, uint64_t max)
+{
+	struct plan_group *parts = calloc((size_t)plan->count + manifest->chunk_count,
+					  sizeof(*parts));
+	uint32_t count = 0, first = 0, layer = 0;
+
+	if (!parts)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < plan->count; i++) {
+		const struct plan_group *group = &plan->groups[i];
+
+		do {
+			struct plan_group *part = &parts[count++];
+
+			part->end_chunk = part_end(manifest, first, group->end_chunk, max);
+			part->end_layer = layer;
+			part->bytes = bytes_of(manifest, first, part->end_chunk);
+			first = part->end_chunk;
+		} while (first < group->end_chunk);
+		layer = parts[count - 1].end_layer = group->end_layer;
+	}
+	free(plan->groups);
+	plan->groups = parts;
+	plan->count = count;
+	return 0;
 }
 
 void plan_clear(struct plan *plan)

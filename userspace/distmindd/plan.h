@@ -21,7 +21,7 @@ struct plan_rates {
 };
 
 struct plan_group {
-	uint32_t end_layer;
+	uint32_t end_layer; /* of a part but the last: the same as that of the group before */
 	uint32_t end_chunk; /* of those before and its own */
 	uint64_t bytes;
 };
@@ -36,6 +36,11 @@ struct plan {
 /* -EINVAL: the model has no layers; -ENOMEM, -ERANGE. */
 int plan_make(struct plan *plan, const struct model_manifest *manifest,
 	      const struct plan_rates *rates);
+/*
+ * Cuts groups that are longer than max, which is at least MODEL_CHUNK_MAX, between two
+ * chunks. -ENOMEM: the plan is as it was.
+ */
+int plan_cut(struct plan *plan, const struct model_manifest *manifest, uint64_t max);
 void plan_clear(struct plan *plan);
 
 uint32_t plan_group_of(const struct plan *plan, uint32_t chunk);

@@ -12,8 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BATCH_JOBS 256
-
 static uint64_t now_us(void)
 {
 	struct timespec now;
@@ -33,7 +31,7 @@ uint64_t resident_quota(const struct model_manifest *model, bool staged, bool lo
 {
 	uint64_t size = whole_pages(model->size);
 
-	return staged && loading ? 2 * size : size;
+	return staged && loading ? size + staging_size(model) : size;
 }
 
 uint64_t resident_final(const struct resident *resident)
@@ -61,12 +59,8 @@ static void return_loans(struct resident *resident)
 
 static void drop_staging(struct resident *resident)
 {
-	resident->arrived = sd_event_source_disable_unref(resident->arrived);
-	distmind_queue_destroy(resident->queue);
-	distmind_timeline_destroy(resident->arrival);
-	distmind_buffer_destroy(resident->staging);
-	resident->queue = NULL;
-	resident->arrival = NULL;
+	resident->copied_source = sd_event_source_disable_unref(resident->copied_source);
+	staging_destroy(resident->staging);
 	resident->staging = NULL;
 }
 
@@ -102,10 +96,9 @@ static void settle(struct resident *resident)
 static void on_groups(void *arg, uint32_t done)
 {
 	struct resident *resident = arg;
-	struct distmind_timeline *timeline = resident->staged ? resident->arrival :
-								 resident->timeline;
 	uint64_t begin = now_us();
-	int err = distmind_timeline_signal(timeline, done);
+	int err = resident->staged ? staging_arrived(resident->staging, done) :
+				     distmind_timeline_signal(resident->timeline, done);
 
 	resident->signal_us += now_us() - begin;
 	resident->signals++;
@@ -130,17 +123,47 @@ static void on_quiet(void *arg)
 	settle(resident);
 }
 
-static int on_arrived(sd_event_source *source, int fd, uint32_t revents, void *arg)
+/* Groups leave the staging when they have been copied and nobody can write to them. */
+static void allow_more(struct resident *resident)
+{
+	uint32_t left = resident->copied < resident->clear ? resident->copied : resident->clear;
+
+	if (resident->fill)
+		fill_allow(resident->fill, staging_allowed(resident->staging, left));
+}
+
+static void on_clear(void *arg, uint32_t groups)
 {
 	struct resident *resident = arg;
-	int err = distmind_timeline_status(resident->timeline, resident_final(resident));
+
+	resident->clear = groups;
+	if (resident->staged)
+		allow_more(resident);
+}
+
+static int on_copied(sd_event_source *source, int fd, uint32_t revents, void *arg)
+{
+	struct resident *resident = arg;
+	int err;
 
 	(void)fd;
 	(void)revents;
-	if (err == -EAGAIN)
-		return 0;
+	while (!(err = distmind_timeline_status(resident->timeline, resident->awaited)) &&
+	       resident->awaited < resident_final(resident)) {
+		resident->copied = resident->awaited;
+		resident->awaited = staging_next(resident->staging, resident->copied);
+	}
+	if (err == -EAGAIN) {
+		allow_more(resident);
+		err = distmind_timeline_poll(resident->timeline, resident->awaited);
+		if (!err)
+			return 0;
+	}
 	sd_event_source_set_enabled(source, SD_EVENT_OFF);
 	end(resident, err, err ? "a copy into the gpu's memory failed" : "");
+	/* It would wait for places that do not become free. */
+	if (err)
+		resident_cancel(resident);
 	settle(resident);
 	return 0;
 }
@@ -205,70 +228,22 @@ static int register_memory(struct resident *resident, struct distmind_buffer *bu
 	return err;
 }
 
-/* The first byte of a group and the one after its last; equal: it has none. */
-static uint64_t group_range(const struct resident *resident, uint32_t group, uint64_t *end)
+static int open_staging(struct resident *resident, struct distmind_vgpu *vgpu, sd_event *loop)
 {
-	const struct model_chunk *chunks = resident->manifest->model.chunks;
-	uint32_t first = group ? resident->plan.groups[group - 1].end_chunk : 0;
-	uint32_t last = resident->plan.groups[group].end_chunk;
-
-	*end = last > first ? chunks[last - 1].offset + chunks[last - 1].size : 0;
-	return last > first ? chunks[first].offset : 0;
-}
-
-/*
- * A job that uses a range with an extent waits for it, so these are submitted before the
- * extents are installed: they are what makes them present.
- */
-static int submit_copies(struct resident *resident)
-{
-	struct distmind_batch *batch;
-	int err = distmind_batch_create(&batch);
-	uint32_t jobs = 0;
-
-	if (err)
-		return err;
-	for (uint32_t i = 0; i < resident->plan.count && !err; i++) {
-		uint64_t stop, start = group_range(resident, i, &stop);
-
-		if (stop > start)
-			distmind_batch_copy(batch, resident->buffer, start, resident->staging,
-					    start, stop - start);
-		else
-			distmind_batch_barrier(batch);
-		distmind_batch_wait(batch, resident->arrival, i + 1);
-		distmind_batch_signal(batch, resident->timeline, i + 1);
-		if (++jobs < BATCH_JOBS && i + 1 < resident->plan.count)
-			continue;
-		err = distmind_queue_submit(resident->queue, batch, NULL);
-		distmind_batch_clear(batch);
-		jobs = 0;
-	}
-	distmind_batch_destroy(batch);
-	return err;
-}
-
-static int open_staging(struct resident *resident, struct distmind_vgpu *vgpu, sd_event *loop,
-			void **address)
-{
+	const struct model_manifest *model = &resident->manifest->model;
 	int err;
 
-	err = distmind_buffer_create(vgpu, resident->manifest->model.size, DISTMIND_BUFFER_DATA,
-				     &resident->staging);
+	err = plan_cut(&resident->plan, model, STAGING_GROUP_MAX);
 	if (!err)
-		err = distmind_buffer_map(resident->staging, address);
+		err = staging_create(&resident->staging, vgpu, model, &resident->plan,
+				     resident->buffer, resident->timeline);
+	if (err)
+		return err;
+	resident->awaited = staging_next(resident->staging, 0);
+	err = distmind_timeline_poll(resident->timeline, resident->awaited);
 	if (!err)
-		err = distmind_timeline_create(vgpu, 0, &resident->arrival);
-	if (!err)
-		err = distmind_queue_create(vgpu, DISTMIND_LANE_COPY, resident->plan.count,
-					    &resident->queue);
-	if (!err)
-		err = submit_copies(resident);
-	if (!err)
-		err = distmind_timeline_poll(resident->timeline, resident_final(resident));
-	if (!err)
-		err = sd_event_add_io(loop, &resident->arrived,
-				      distmind_timeline_fd(resident->timeline), EPOLLIN, on_arrived,
+		err = sd_event_add_io(loop, &resident->copied_source,
+				      distmind_timeline_fd(resident->timeline), EPOLLIN, on_copied,
 				      resident);
 	return err < 0 ? err : 0;
 }
@@ -298,17 +273,27 @@ static int install_extents(struct resident *resident, struct distmind_pool *kern
 	return err;
 }
 
+static uint8_t *place(void *arg, uint32_t chunk)
+{
+	const struct resident *resident = arg;
+
+	return resident->staged ? staging_place(resident->staging, chunk) :
+				  resident->address + resident->manifest->model.chunks[chunk].offset;
+}
+
 static int begin_fill(struct resident *resident, const struct resident_request *request,
-		      struct peers *peers, void *base, char *reason)
+		      struct peers *peers, char *reason)
 {
 	static const struct fill_ops ops = {
-		.groups = on_groups, .ended = on_ended, .quiet = on_quiet,
+		.groups = on_groups, .clear = on_clear, .ended = on_ended, .quiet = on_quiet,
 	};
 	const struct fill_request fill = {
 		.manifest = &resident->manifest->model, .plan = &resident->plan,
-		.base = base, .lkey = resident->registration.lkey,
+		.lkey = resident->registration.lkey,
+		.allowed = resident->staged ? staging_allowed(resident->staging, 0) : 0,
 		.class = request->class, .deadline_ns = request->deadline_ns,
-		.verify = request->verify, .begun_us = resident->begun_us, .find = find,
+		.verify = request->verify, .begun_us = resident->begun_us,
+		.place = place, .find = find,
 	};
 	int err;
 
@@ -327,7 +312,6 @@ struct resident *resident_create(struct weights_device *device, struct distmind_
 				 const struct resident_ops *ops, int *err, char *reason)
 {
 	struct resident *resident = calloc(1, sizeof(*resident));
-	void *base;
 
 	*err = -ENOMEM;
 	snprintf(reason, MEMORY_REASON_LEN, "out of memory");
@@ -348,19 +332,21 @@ struct resident *resident_create(struct weights_device *device, struct distmind_
 		*err = distmind_buffer_map(resident->buffer, (void **)&resident->address);
 	if (!*err)
 		*err = distmind_timeline_create(vgpu, 0, &resident->timeline);
-	base = resident->address;
 	if (!*err && request->staged)
-		*err = open_staging(resident, vgpu, loop, &base);
+		*err = open_staging(resident, vgpu, loop);
 	if (*err) {
 		snprintf(reason, MEMORY_REASON_LEN, "no room for %llu bytes on the gpu: %s",
 			 (unsigned long long)manifest->model.size, strerror(-*err));
 		goto err_destroy;
 	}
 	resident->size = distmind_buffer_size(resident->buffer);
-	*err = register_memory(resident, request->staged ? resident->staging : resident->buffer,
-			       base, reason);
+	if (request->staged)
+		*err = register_memory(resident, staging_buffer(resident->staging),
+				       staging_address(resident->staging), reason);
+	else
+		*err = register_memory(resident, resident->buffer, resident->address, reason);
 	if (!*err)
-		*err = begin_fill(resident, request, peers, base, reason);
+		*err = begin_fill(resident, request, peers, reason);
 	if (*err)
 		goto err_destroy;
 	*err = install_extents(resident, kernel);

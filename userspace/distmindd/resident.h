@@ -3,10 +3,10 @@
  * A model in the memory of a gpu: one buffer, which all who use the model on that gpu
  * share, and the timeline that says how much of it is there.
  *
- * Two forms of loading. Direct: chunks arrive in the buffer itself. Staged: they arrive in
- * pinned memory, from where the engine's copy lane brings them into the buffer; the copies
- * are submitted at the beginning, each waits for its group to arrive, and each signals the
- * timeline itself.
+ * Two forms of loading. Direct: chunks arrive in the buffer itself, and who fills it signals
+ * the timeline. Staged: they arrive in pinned memory, a small ring of it (staging.h), from
+ * where the engine's copy lane brings them into the buffer and signals the timeline; that in
+ * turn says which groups may arrive next.
  *
  * The cache (weights.h) owns it. A load that fails, or that nobody wants, takes it out of
  * the cache at once; it is destroyed when nothing touches its memory any more.
@@ -16,6 +16,7 @@
 
 #include "fill.h"
 #include "manifests.h"
+#include "staging.h"
 
 #include <distmind.h>
 #include <sys/queue.h>
@@ -66,11 +67,11 @@ struct resident {
 	int tensors; /* a sealed list of them, for all who load it; negative: not made yet */
 	struct memory_registration registration;
 	struct fill *fill; /* while it is under way */
-	sd_event_source *arrived; /* staged: the last copy has ended */
 	/* Of the staged form, until the load has ended. */
-	struct distmind_buffer *staging;
-	struct distmind_queue *queue;
-	struct distmind_timeline *arrival;
+	struct staging *staging;
+	sd_event_source *copied_source; /* groups have been copied */
+	uint32_t copied, clear; /* groups that have; that nobody writes to staging any more */
+	uint32_t awaited; /* the value of the timeline that the source waits for */
 	/* Who the load copies from: they stay until it is quiet. */
 	struct resident *lenders[RESIDENT_LENDERS];
 	uint32_t lender_count;
