@@ -87,6 +87,8 @@ class Guest:
             result["VM_RXE"] = 1
         if self.interactive:
             result["VM_SHELL"] = 1
+        if self.args.systemd:
+            result["VM_SYSTEMD"] = 1
         return [f"{name}={value}" for name, value in result.items()]
 
     def prepare(self):
