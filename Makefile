@@ -7,6 +7,7 @@
 #   make demo-pool  the memory pool, in three guests
 #   make check      all tests; T=PATTERN for a part of them
 #   make check-cluster  what wants several hosts
+#   make check-systemd  the installed units, in a guest that runs systemd
 #   make check-debug  guest tests on a kernel with KASAN, lockdep, kmemleak
 #   make bench      the benchmarks
 #   make fuzz       the parsers, ten minutes each
@@ -105,7 +106,7 @@ vm: $(if $(filter uml%,$(K)),$(K)-kernel,setup-guests)
 
 # Tests
 
-.PHONY: check check-cluster check-debug demo demo-pool bench lint
+.PHONY: check check-cluster check-debug check-systemd demo demo-pool bench lint
 check: setup
 	@T='$(T)' scripts/check $(BUILD) native 6.1 6.12
 
@@ -115,6 +116,9 @@ check-debug: setup uml-debug-kernel
 # Several stock kernels at once are more than two CPUs can emulate.
 check-cluster: setup uml-kernel
 	@T='$(T)' RESULTS=$(BUILD)/results.cluster scripts/check $(BUILD) cluster
+
+check-systemd: setup
+	@T='$(T)' RESULTS=$(BUILD)/results.systemd scripts/check $(BUILD) systemd
 
 demo: setup-guests
 	$(call quietly,userspace)
