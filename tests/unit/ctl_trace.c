@@ -216,6 +216,27 @@ static void groups_follow_each_other_on_the_row_of_their_load(void **state)
 	trace_model_free(&model);
 }
 
+/* The second seems to begin first, as it was measured a little later. */
+static void groups_that_come_at_once_end_where_they_begin(void **state)
+{
+	static const struct trace_event events[] = {
+		{ .kind = TRACE_SIGNAL, .time_ns = BEGIN + 5 * MS, .vgpu = 3, .job = 50,
+		  .cookie = 1, .took_ns = 2 * MS },
+		{ .kind = TRACE_SIGNAL, .time_ns = BEGIN + 6 * MS, .vgpu = 3, .job = 50,
+		  .cookie = 2, .took_ns = 4 * MS },
+		{ .kind = TRACE_SIGNAL, .time_ns = BEGIN + 9 * MS, .vgpu = 3, .job = 50,
+		  .cookie = 3, .took_ns = 4 * MS },
+	};
+	struct trace_model model = build(events, COUNT(events));
+
+	(void)state;
+	assert_int_equal(model.arrival_count, 3);
+	assert_arrival(&model.arrivals[0], 50, 2, 2, 6, 0);
+	assert_arrival(&model.arrivals[1], 50, 1, 5, 5, 0);
+	assert_arrival(&model.arrivals[2], 50, 3, 6, 9, 0);
+	trace_model_free(&model);
+}
+
 static void a_load_that_is_over_leaves_its_row_to_the_next(void **state)
 {
 	static const struct trace_event events[] = {
@@ -593,6 +614,7 @@ int main(void)
 		cmocka_unit_test(a_lost_stop_does_not_hide_what_follows),
 		cmocka_unit_test(waits_that_overlap_have_rows_of_their_own),
 		cmocka_unit_test(groups_follow_each_other_on_the_row_of_their_load),
+		cmocka_unit_test(groups_that_come_at_once_end_where_they_begin),
 		cmocka_unit_test(a_load_that_is_over_leaves_its_row_to_the_next),
 		cmocka_unit_test(copies_come_before_what_is_computed_with_them),
 		cmocka_unit_test(a_cropped_trace_is_as_long_as_what_happened),

@@ -419,6 +419,10 @@ static void place_arrival(struct builder *builder, struct trace_gpu *gpu,
 		if (rows[i].timeline == arrival->timeline) {
 			if (arrival->begin_ns < rows[i].end_ns)
 				arrival->begin_ns = rows[i].end_ns;
+			if (arrival->begin_ns > arrival->end_ns)
+				arrival->begin_ns = arrival->end_ns;
+			if (row.end_ns < rows[i].end_ns)
+				row.end_ns = rows[i].end_ns;
 			arrival->row = i;
 			break;
 		}
