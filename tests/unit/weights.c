@@ -321,6 +321,35 @@ static void a_lost_gpu_takes_its_weights_along(void **state)
 	free_sample(&sample);
 }
 
+static void a_gpu_that_is_drained_is_left_when_the_last_use_ends(void **state)
+{
+	struct sample used, unused;
+	struct message reply;
+	struct pool pool;
+	int fd;
+
+	(void)state;
+	push_sample(&used, "net", 1);
+	push_sample(&unused, "other", 2);
+	cache(&unused);
+	fd = connect_client();
+	reply = ask(fd, load_op("net"), NULL, 0);
+	expect_ok(&reply);
+	message_clear(&reply);
+	assert_int_equal(fake.buffers, 2);
+	see_pool(&pool, DISTMIND_GPU_STATE_DRAINING, 0);
+	weights_follow(&bed.models->weights, &pool);
+	forget_pool(&pool);
+	/* It goes on with what it has. */
+	assert_int_equal(fake.buffers, 1);
+	assert_int_equal(fake.vgpus, 1);
+	hang_up(fd);
+	assert_int_equal(fake.buffers, 0);
+	assert_int_equal(fake.vgpus, 0);
+	free_sample(&unused);
+	free_sample(&used);
+}
+
 static void a_request_that_fits_nowhere_gets_the_room_of_the_cache(void **state)
 {
 	struct sample sample;
@@ -362,6 +391,7 @@ int main(void)
 		SERVICE_TEST(what_nobody_holds_is_named),
 		SERVICE_TEST(the_timeline_of_a_load_that_fails_fails),
 		SERVICE_TEST(a_lost_gpu_takes_its_weights_along),
+		SERVICE_TEST(a_gpu_that_is_drained_is_left_when_the_last_use_ends),
 		SERVICE_TEST(a_request_that_fits_nowhere_gets_the_room_of_the_cache),
 	};
 

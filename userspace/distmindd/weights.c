@@ -25,6 +25,7 @@ struct weights_device {
 	uint64_t memory; /* of the gpu */
 	uint32_t copy_lanes;
 	bool lost;
+	bool draining;
 	uint32_t leaving;
 	struct resident *residents; /* owned */
 	struct weights_device *next;
@@ -228,7 +229,9 @@ static const void *find_bytes(struct weights_device *device, const uint8_t *dige
 }
 
 /*
- * Lost gpus: what is theirs goes as soon as nothing touches it any more.
+ * Gpus that are to be left: what is on a lost one goes as soon as nothing touches it any
+ * more, on one that is drained as soon as nobody uses it. With the last of it goes the
+ * vgpu for weights, so that the gpu can be removed.
  */
 
 static void free_device(struct weights_device *device)
@@ -261,14 +264,14 @@ static void reap(struct weights_device *device)
 {
 	struct resident *resident = device->residents, *next;
 
-	if (!device->lost)
+	if (!device->lost && !device->draining)
 		return;
 	for (; resident; resident = next) {
 		next = resident->next;
-		if (resident->quiet && !resident->borrowers) {
+		if (device->lost && resident->quiet && !resident->borrowers)
 			detach(resident, -EOWNERDEAD, "the gpu is lost");
+		if (idle(resident))
 			evict(resident);
-		}
 	}
 	if (!device->residents && !device->leaving)
 		free_device(device);
@@ -493,12 +496,15 @@ void weights_load(struct weights *weights, struct client *client,
 	struct weights_use *use = calloc(1, sizeof(*use));
 	struct weights_device *device = find_device(weights, request->gpu);
 	const char *name = request->manifest->model.name;
-	char reason[MEMORY_REASON_LEN] = "no vgpu for the weights";
+	char reason[MEMORY_REASON_LEN] = "";
 	struct resident *resident = NULL;
 	int err = use ? 0 : -ENOMEM;
 
-	if (!err && !device)
+	if (!err && !device) {
 		err = open_device(weights, request->gpu, &device);
+		snprintf(reason, sizeof(reason), "no vgpu for the weights: %s",
+			 distmind_pool_error(weights->kernel));
+	}
 	if (!err) {
 		resident = find_resident(device, request->manifest);
 		use->cached = resident;
@@ -538,6 +544,7 @@ void weights_use_end(struct weights_use *use)
 		resident->used_us = now_us();
 		if (resident->state == RESIDENT_LOADING && LIST_EMPTY(&resident->uses))
 			resident_cancel(resident);
+		reap(resident->device);
 	}
 	free(use);
 }
@@ -648,12 +655,13 @@ bool weights_follow(struct weights *weights, const struct pool *pool)
 		const struct pool_gpu *gpu = table_find(&pool->gpus, device->gpu);
 
 		next = device->next;
-		if (device->lost || (gpu && gpu->record.state != DISTMIND_GPU_STATE_LOST))
-			continue;
-		log_info("weights-lost", LOG_U("gpu", device->gpu));
-		device->lost = changed = true;
-		for (resident = device->residents; resident; resident = resident->next)
-			resident_cancel(resident);
+		device->draining = gpu && gpu->record.state == DISTMIND_GPU_STATE_DRAINING;
+		if (!device->lost && (!gpu || gpu->record.state == DISTMIND_GPU_STATE_LOST)) {
+			log_info("weights-lost", LOG_U("gpu", device->gpu));
+			device->lost = changed = true;
+			for (resident = device->residents; resident; resident = resident->next)
+				resident_cancel(resident);
+		}
 		reap(device);
 	}
 	table_each(&pool->requests, request)
