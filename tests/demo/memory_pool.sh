@@ -54,7 +54,7 @@ cold() { # NAME OPTION...
 
 step "Three hosts: one has a gpu, two give 128 MiB of memory each to the pool"
 insmod "$DISTMIND_MODULE"
-printf '[compute]\ngflops = 0.2\n' >"$work/profile"
+printf '[compute]\ngflops = 2.5\n' >"$work/profile"
 distmind-engine-cpu --name gpu0 --memory 256M --profile "$work/profile" >/dev/null &
 engine=$!
 configure 0
@@ -64,7 +64,7 @@ start_host
 until_true pool_has 3
 
 step "A model is pushed: its chunks are spread over the donors, twice"
-"$make_model" mlp --width 768 --layers 6 "$work/mlp.st"
+"$make_model" mlp --width 1024 --layers 12 "$work/mlp.st"
 show distmindctl model push --replicas 2 mlp "$work/mlp.st"
 show distmindctl model list
 
@@ -111,8 +111,8 @@ for name, text in (("pipelined", "by host memory, group by group"),
     if sum(ms > 0 for ms in spent.values()) != (2 if "direct" in name else 3):
         sys.exit("demo: the picture lacks a stage")
 print(f"{'from the file':81} {file['checksum']}")
-# Directly there is little to overlap here, and it may be lost in the machine's noise.
-if fastest["pipelined"] >= fastest["unpipelined"]:
+if (fastest["pipelined"] >= fastest["unpipelined"] or
+        fastest["direct"] >= fastest["direct-unpipelined"]):
     sys.exit("demo: the pipeline made no difference")
 PYTHON
 
