@@ -5,6 +5,8 @@
  */
 #include "service_bed.h"
 
+#include <fcntl.h>
+
 static void what_is_pushed_is_listed_and_loaded_bit_for_bit(void **state)
 {
 	struct sample sample;
@@ -384,6 +386,34 @@ static void every_field_is_checked(void **state)
 	free_sample(&sample);
 }
 
+/* Nothing of what comes along with a message stays, whatever the message is. */
+static void descriptors_of_an_empty_message_are_closed(void **state)
+{
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { .header = { .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS,
+				  .cmsg_len = CMSG_LEN(sizeof(int)) } };
+	struct iovec nothing = { 0 };
+	struct msghdr empty = { .msg_iov = &nothing, .msg_iovlen = 1, .msg_control = &control,
+				.msg_controllen = sizeof(control) };
+	int fd, pipes[2];
+	char byte;
+
+	(void)state;
+	assert_int_equal(pipe2(pipes, O_NONBLOCK), 0);
+	memcpy(CMSG_DATA(&control.header), &pipes[1], sizeof(int));
+	fd = connect_client();
+	be_somebody(1000);
+	assert_int_equal(sendmsg(fd, &empty, 0), 0);
+	wait_until(!bed.models->service.count);
+	close(pipes[1]);
+	/* The end of a pipe comes when nobody has its other end. */
+	assert_int_equal(read(pipes[0], &byte, 1), 0);
+	close(pipes[0]);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -398,6 +428,7 @@ int main(void)
 		SERVICE_TEST(what_is_for_root_is_refused_to_others),
 		SERVICE_TEST(every_field_is_checked),
 		SERVICE_TEST(a_push_that_does_not_fit_the_donors_is_refused),
+		SERVICE_TEST(descriptors_of_an_empty_message_are_closed),
 	};
 
 	return cmocka_run_group_tests_name("service", tests, NULL, NULL);

@@ -52,8 +52,11 @@ int message_receive(int socket, struct message *message, const char **why)
 	if (len < 0)
 		return errno == EINTR ? -EAGAIN : -errno;
 	take_descriptors(&header, message);
-	if (!len)
+	if (!len) {
+		/* The end, or a message of nothing, which can bring descriptors all the same. */
+		message_clear(message);
 		return -EPIPE;
+	}
 	*why = "it is longer than 32768 bytes";
 	if (header.msg_flags & MSG_TRUNC)
 		goto bad;
