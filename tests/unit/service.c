@@ -6,6 +6,7 @@
 #include "service_bed.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 
 static void what_is_pushed_is_listed_and_loaded_bit_for_bit(void **state)
 {
@@ -414,6 +415,24 @@ static void descriptors_of_an_empty_message_are_closed(void **state)
 	close(fd);
 }
 
+static void there_are_descriptors_for_all_connections(void **state)
+{
+	struct rlimit old, few;
+	int fds[128];
+
+	(void)state;
+	stop_daemon();
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	few = (struct rlimit){ .rlim_cur = 64, .rlim_max = old.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	start_daemon();
+	for (size_t i = 0; i < COUNT(fds); i++)
+		fds[i] = connect_client();
+	for (size_t i = 0; i < COUNT(fds); i++)
+		hang_up(fds[i]);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -429,6 +448,7 @@ int main(void)
 		SERVICE_TEST(every_field_is_checked),
 		SERVICE_TEST(a_push_that_does_not_fit_the_donors_is_refused),
 		SERVICE_TEST(descriptors_of_an_empty_message_are_closed),
+		SERVICE_TEST(there_are_descriptors_for_all_connections),
 	};
 
 	return cmocka_run_group_tests_name("service", tests, NULL, NULL);

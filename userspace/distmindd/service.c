@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -556,6 +557,17 @@ static int on_connect(sd_event_source *source, int fd, uint32_t revents, void *a
 	return 0;
 }
 
+/* The usual limit is below what this many connections and their models need. */
+static void raise_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int service_open(struct service *service, struct models *models, const char *path)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -565,6 +577,7 @@ int service_open(struct service *service, struct models *models, const char *pat
 	*service = (struct service){ .models = models, .fd = -1 };
 	snprintf(service->path, sizeof(service->path), "%s", other && *other ? other : path);
 	strcpy(address.sun_path, service->path);
+	raise_limit();
 	service->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (service->fd < 0)
 		goto err;
