@@ -415,6 +415,40 @@ static void descriptors_of_an_empty_message_are_closed(void **state)
 	close(fd);
 }
 
+/* Each is a memfd that may be large. */
+static void who_does_not_read_answers_gets_few(void **state)
+{
+	struct message message;
+	uint32_t answers = 0;
+	const char *why;
+	int fd, err;
+
+	(void)state;
+	fd = connect_client();
+	be_somebody(1000);
+	for (int i = 0; i < 100 && bed.models->service.count; i++) {
+		say(fd, json_pack("{s:s}", "op", "list"), NULL, 0);
+		assert_true(sd_event_run(bed.loop, 0) >= 0);
+	}
+	wait_until(!bed.models->service.count);
+	/* One error says that questions were left unread; then come the answers. */
+	while ((err = message_receive(fd, &message, &why)) != -EPIPE) {
+		answers += !err;
+		message_clear(&message);
+	}
+	assert_in_range(answers, 1, 16);
+	close(fd);
+	/* Who reads them has as many as it likes. */
+	fd = connect_client();
+	be_somebody(1000);
+	for (int i = 0; i < 100; i++) {
+		message = ask(fd, json_pack("{s:s}", "op", "list"), NULL, 0);
+		expect_ok(&message);
+		message_clear(&message);
+	}
+	hang_up(fd);
+}
+
 static void there_are_descriptors_for_all_connections(void **state)
 {
 	struct rlimit old, few;
@@ -449,6 +483,7 @@ int main(void)
 		SERVICE_TEST(a_push_that_does_not_fit_the_donors_is_refused),
 		SERVICE_TEST(descriptors_of_an_empty_message_are_closed),
 		SERVICE_TEST(there_are_descriptors_for_all_connections),
+		SERVICE_TEST(who_does_not_read_answers_gets_few),
 	};
 
 	return cmocka_run_group_tests_name("service", tests, NULL, NULL);

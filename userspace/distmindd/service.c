@@ -8,9 +8,11 @@
 #include "verify.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -19,6 +21,8 @@
 
 #define DEADLINE_MS 60000
 #define DEADLINE_MAX_MS 3600000
+/* Bytes as the kernel counts them, of a few answers. */
+#define UNREAD_MAX 8192
 
 /*
  * Fields
@@ -468,6 +472,17 @@ static void client_end(struct service *service, struct client *client)
 	free(client);
 }
 
+/*
+ * Answers that nobody reads pile up, each with the memfd that it brings: who has left a few
+ * gets no more of them.
+ */
+static bool reads_answers(const struct client *client)
+{
+	int unread;
+
+	return ioctl(client->fd, SIOCOUTQ, &unread) || unread <= UNREAD_MAX;
+}
+
 static int on_message(sd_event_source *source, int fd, uint32_t revents, void *arg)
 {
 	struct client *client = arg;
@@ -482,7 +497,7 @@ static int on_message(sd_event_source *source, int fd, uint32_t revents, void *a
 		return 0;
 	if (err == -EBADMSG) {
 		client_refuse(client, err, "this is not a message: %s", why);
-	} else if (!err && client->exchange) {
+	} else if (!err && (client->exchange || !reads_answers(client))) {
 		/* Answers could not be told apart. */
 		message_clear(&message);
 		err = -EPROTO;
