@@ -254,6 +254,19 @@ static void what_was_asked_for_long_ago_is_forgotten(void **state)
 	assert_int_equal(miss(*state, 100, 1002), 0);
 }
 
+/* Two manifests can say different things of one digest: one of them is wrong. */
+static void a_chunk_of_another_size_is_another_chunk(void **state)
+{
+	struct model_chunk chunk = make(1), longer = chunk;
+
+	longer.size = 2 * CHUNK;
+	assert_null(cache_pin(*state, &longer, SECOND));
+	assert_null(cache_pin(*state, &chunk, 2 * SECOND));
+	assert_int_equal(cache_keep(*state, &chunk, bytes, 2 * SECOND, 2 * SECOND), 0);
+	assert_true(load(*state, 1, 3));
+	assert_null(cache_pin(*state, &longer, 4 * SECOND));
+}
+
 #define CACHE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -272,6 +285,7 @@ int main(void)
 		CACHE_TEST(a_load_that_has_a_chunk_twice_uses_it_once),
 		CACHE_TEST(what_can_never_fit_puts_nothing_out),
 		CACHE_TEST(what_was_asked_for_long_ago_is_forgotten),
+		CACHE_TEST(a_chunk_of_another_size_is_another_chunk),
 	};
 
 	return cmocka_run_group_tests_name("cache", tests, NULL, NULL);

@@ -83,15 +83,19 @@ void cache_close(struct cache *cache)
 	free(cache);
 }
 
-/* A digest is as good as a random number. */
-static struct cache_chunk **find(const struct cache *cache, const struct model_digest *digest)
+/*
+ * A digest is as good as a random number. Manifests say how long a chunk is, and one may be
+ * wrong: whoever copies relies on the size that it asked for.
+ */
+static struct cache_chunk **find(const struct cache *cache, const struct model_digest *digest,
+				 uint32_t size)
 {
 	struct cache_chunk **at;
 	uint64_t hash;
 
 	memcpy(&hash, digest->bytes, sizeof(hash));
 	at = &cache->table[hash & (cache->table_size - 1)];
-	while (*at && !model_digest_equal(&(*at)->digest, digest))
+	while (*at && ((*at)->size != size || !model_digest_equal(&(*at)->digest, digest)))
 		at = &(*at)->next;
 	return at;
 }
@@ -113,7 +117,7 @@ static double benefit(const struct cache_chunk *chunk, uint64_t now_us)
 
 static void forget(struct cache *cache, struct cache_chunk *chunk)
 {
-	struct cache_chunk **at = find(cache, &chunk->digest);
+	struct cache_chunk **at = find(cache, &chunk->digest, chunk->size);
 
 	*at = chunk->next;
 	TAILQ_REMOVE(&cache->missing, chunk, link);
@@ -131,7 +135,7 @@ static struct cache_chunk *remember(struct cache *cache, const struct model_chun
 	chunk->size = wanted->size;
 	while (cache->missing_bytes > REMEMBERED * memory_arena_size(cache->arena))
 		forget(cache, TAILQ_FIRST(&cache->missing));
-	at = find(cache, &chunk->digest);
+	at = find(cache, &chunk->digest, chunk->size);
 	*at = chunk;
 	TAILQ_INSERT_TAIL(&cache->missing, chunk, link);
 	cache->missing_bytes += chunk->size;
@@ -203,7 +207,7 @@ static void use(struct cache *cache, struct cache_chunk *chunk, uint64_t now_us)
 struct cache_chunk *cache_pin(struct cache *cache, const struct model_chunk *wanted,
 			      uint64_t now_us)
 {
-	struct cache_chunk *chunk = *find(cache, &wanted->digest);
+	struct cache_chunk *chunk = *find(cache, &wanted->digest, wanted->size);
 
 	if (!chunk)
 		chunk = remember(cache, wanted);
@@ -233,7 +237,7 @@ void cache_unpin(struct cache *cache, struct cache_chunk *chunk, bool damaged)
 int cache_keep(struct cache *cache, const struct model_chunk *wanted, const void *bytes,
 	       uint64_t load_us, uint64_t now_us)
 {
-	struct cache_chunk *chunk = *find(cache, &wanted->digest);
+	struct cache_chunk *chunk = *find(cache, &wanted->digest, wanted->size);
 	struct memory_chunk *memory;
 	void *data;
 	int err;
