@@ -26,6 +26,7 @@ struct fake_link {
 	uint32_t donor;
 	bool up;
 	bool deaf; /* does not take questions now */
+	bool busy; /* says that the reader has too many pins */
 	struct memory_read reads[64]; /* in flight */
 	uint32_t flying, depth;
 	struct memory_wire_message answers[8]; /* to give */
@@ -91,7 +92,9 @@ static int fake_resolve(void *arg, uint32_t id, const uint8_t (*digests)[MEMORY_
 
 		while (memcmp(fake->digests[chunk], digests[i], MEMORY_DIGEST_LEN))
 			assert_true(++chunk < CHUNKS);
-		if (fake->missing[link->donor][chunk])
+		if (link->busy)
+			answer->locations[i].state = MEMORY_WIRE_BUSY;
+		if (link->busy || fake->missing[link->donor][chunk])
 			continue;
 		answer->locations[i] = (struct memory_wire_location){
 			.address = (uintptr_t)fake_bytes(fake, link->donor, chunk),

@@ -504,6 +504,47 @@ static void an_idle_donor_takes_work_from_a_busy_one(void **state)
 	assert_arrived(fake, 0, 100);
 }
 
+static void a_donor_that_is_always_busy_loses_its_work(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	fake->links[0].busy = true;
+	fake_up(fake, 0, 2, 64);
+	fake_up(fake, 1, 2, 64);
+	load = fake_load(fake, 0, 20, 10, (const char *const[]){ "01" }, 1,
+			 (struct memory_load_request){ 0 });
+	for (int i = 0; i < 1000 && load->progress.state == MEMORY_LOAD_RUNNING; i++) {
+		fake->now += MS;
+		fake_run(fake);
+		fake_answer(fake, 0);
+		fake_answer(fake, 1);
+		fake_land(fake, 1);
+	}
+	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
+	assert_arrived(fake, 0, 20);
+}
+
+static void a_donor_that_is_busy_is_asked_again(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	fake->links[0].busy = true;
+	fake_up(fake, 0, 2, 64);
+	load = fake_load(fake, 0, 20, 10, (const char *const[]){ "0" }, 1,
+			 (struct memory_load_request){ 0 });
+	fake_finish(fake);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_RUNNING);
+	fake->links[0].busy = false;
+	assert_in_range(fake->next, fake->now, fake->now + 100 * MS);
+	fake->now = fake->next;
+	fake_run(fake);
+	fake_finish(fake);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
+	assert_arrived(fake, 0, 20);
+}
+
 static void a_donor_that_does_not_answer_loses_its_work(void **state)
 {
 	struct fake *fake = *state;
@@ -826,6 +867,8 @@ int main(void)
 		WITH_FAKE(races_stay_within_their_budget),
 		WITH_FAKE(latency_goes_before_background),
 		WITH_FAKE(an_idle_donor_takes_work_from_a_busy_one),
+		WITH_FAKE(a_donor_that_is_always_busy_loses_its_work),
+		WITH_FAKE(a_donor_that_is_busy_is_asked_again),
 		WITH_FAKE(a_donor_that_does_not_answer_loses_its_work),
 		WITH_FAKE(cancelling_waits_for_what_is_in_flight),
 		WITH_FAKE(a_group_is_done_only_when_its_digests_are_checked),

@@ -260,7 +260,8 @@ static int replica_at(const struct memory_load *load, const struct memory_load_p
 /* Can what waits for this donor not be posted soon? */
 static bool swamped(const struct reader_donor *donor, uint64_t now)
 {
-	return !reader_room(donor) || (donor->asked != donor->answered &&
+	return !reader_room(donor) || now < donor->busy_until ||
+	       (donor->asked != donor->answered &&
 		now - donor->asks[donor->answered % ASKS_MAX].asked >= ASK_STALE_NS);
 }
 
