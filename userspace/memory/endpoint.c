@@ -11,6 +11,11 @@
 #define POLL_BATCH 32
 #define POST_BATCH 16
 /*
+ * Of the connection manager, in one round. The lock is held for a round, and a peer that
+ * never stops must not keep it from everybody else.
+ */
+#define ROUND_EVENTS 64
+/*
  * 4.096 us << 16 = 268 ms, seven times: a dead peer is known after about two
  * seconds. Not 7 retries, which some devices (soft-RoCE) take for no limit, as all
  * do for a peer that has nothing to receive into.
@@ -386,16 +391,21 @@ static void complete(struct memory_endpoint *endpoint, const struct ibv_wc *wc, 
 	}
 }
 
-/* True: there was something in its completion queue. */
+/*
+ * True: there was something in its completion queue. No more is taken than it can hold:
+ * what is left came after it was armed, so there is an event for it.
+ */
 static bool empty(struct memory_endpoint *endpoint)
 {
 	struct ibv_wc wc[POLL_BATCH];
 	uint32_t reads = 0;
+	int left = endpoint->cq->cqe, count;
 	bool any = false;
-	int count;
 
-	while (!endpoint->dead && (count = ibv_poll_cq(endpoint->cq, POLL_BATCH, wc))) {
+	while (left > 0 && !endpoint->dead &&
+	       (count = ibv_poll_cq(endpoint->cq, POLL_BATCH, wc))) {
 		any = true;
+		left -= count;
 		if (count < 0)
 			memory_endpoint_fail(endpoint, "the completion queue is broken");
 		for (int i = 0; i < count && !endpoint->dead; i++)
@@ -505,7 +515,8 @@ void memory_endpoint_events(struct memory_fabric *fabric)
 	struct rdma_cm_event *event, copy;
 	struct context *context;
 
-	while (!rdma_get_cm_event(fabric->events, &event)) {
+	/* What is left keeps the descriptor readable. */
+	for (int i = 0; i < ROUND_EVENTS && !rdma_get_cm_event(fabric->events, &event); i++) {
 		/* Acknowledged first: an id cannot be destroyed before. */
 		copy = *event;
 		rdma_ack_cm_event(event);
