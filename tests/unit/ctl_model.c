@@ -8,6 +8,10 @@
 #include "model_files.h"
 #include "model_daemon.h"
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
 /* Two layers, of which one has a tensor of three chunks of 64 KiB, one of them shorter. */
 #define HEADER                                                                           \
 	"{\"b.weight\":{\"dtype\":\"F32\",\"shape\":[40000],\"data_offsets\":[0,160000]}," \
@@ -26,6 +30,7 @@ static struct {
 	bool committed;
 	const char *reply; /* to everything, instead of the right one */
 	const char *body;  /* in a memfd, of list and show */
+	bool shy; /* takes descriptors only of those that it has answered */
 } kept;
 
 static bool reply_with(struct model_daemon *daemon, const char *text, const void *data, size_t size)
@@ -81,6 +86,9 @@ static bool answer(struct model_daemon *daemon, const json_t *request, const int
 
 	if (kept.reply) {
 		model_daemon_reply(daemon, kept.reply);
+	} else if (!strcmp(op, "state")) {
+		setsockopt(daemon->connection, SOL_SOCKET, SO_PASSRIGHTS, &(int){ 1 }, sizeof(int));
+		model_daemon_reply(daemon, "{\"ok\": false, \"errno\": \"ENOENT\"}");
 	} else if (!strcmp(op, "push") && fd_count == 1) {
 		return answer_push(daemon, fds[0]);
 	} else if (!strcmp(op, "chunk") && fd_count == 1) {
@@ -128,6 +136,9 @@ static struct outcome run(struct ctl how, const char *line)
 	struct outcome outcome;
 
 	model_daemon_start(answer);
+	if (kept.shy && setsockopt(model_daemon.listener, SOL_SOCKET, SO_PASSRIGHTS, &(int){ 0 },
+				   sizeof(int)))
+		print_message("this kernel cannot refuse descriptors\n");
 	outcome = ctl_with(how, line);
 	model_daemon_stop();
 	return outcome;
@@ -170,6 +181,16 @@ static void a_push_sends_what_is_missing(void **state)
 	assert_int_equal(kept.manifest.chunk_count, CHUNKS);
 	assert_int_equal(kept.good, CHUNKS);
 	assert_int_equal(kept.bad, 0);
+	assert_true(kept.committed);
+}
+
+static void a_push_waits_until_the_daemon_takes_descriptors(void **state)
+{
+	(void)state;
+	all_missing();
+	kept.shy = true;
+	push("", CTL_OK, "mlp: 156.8K in 4 chunks and 2 layers; 4K new\n", "");
+	assert_int_equal(kept.good, CHUNKS);
 	assert_true(kept.committed);
 }
 
@@ -570,6 +591,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_push_sends_what_is_missing),
+		TEST(a_push_waits_until_the_daemon_takes_descriptors),
 		TEST(a_push_of_known_chunks_sends_none),
 		TEST(a_dry_push_stores_nothing),
 		TEST(a_push_asks_for_replicas_and_order),

@@ -86,7 +86,6 @@ static int transmit(struct distmind_service *service,
 	ssize_t sent;
 	int err = 0;
 
-	json_decref(request->body);
 	if (!text)
 		return distmind_service_fail(service, -ENOMEM, "out of memory");
 	part = (struct iovec){ .iov_base = text, .iov_len = strlen(text) };
@@ -240,9 +239,9 @@ static int look(struct distmind_service *service, const struct distmind_service_
 	return err ? err : 1;
 }
 
-int distmind_service_ask(struct distmind_service *service,
-			 const struct distmind_service_request *request,
-			 struct distmind_service_reply *reply)
+static int exchange(struct distmind_service *service,
+		    const struct distmind_service_request *request,
+		    struct distmind_service_reply *reply)
 {
 	uint64_t deadline = request->timeout_ms ? now_ms() + request->timeout_ms : 0;
 	int ret;
@@ -259,6 +258,37 @@ int distmind_service_ask(struct distmind_service *service,
 		if (!ret)
 			ret = look(service, request, reply->body);
 	} while (ret > 0);
+	return ret;
+}
+
+/*
+ * distmindd takes descriptors of root alone, and the kernel refuses them until it has
+ * accepted the connection and seen who this is: before it answers, whatever the answer is.
+ */
+static void be_seen(struct distmind_service *service, uint32_t timeout_ms)
+{
+	struct distmind_service_request request = {
+		.body = json_pack("{s:s}", "op", "state"), .timeout_ms = timeout_ms,
+	};
+	struct distmind_service_reply reply;
+
+	exchange(service, &request, &reply);
+	distmind_service_reply_end(&reply);
+	json_decref(request.body);
+}
+
+int distmind_service_ask(struct distmind_service *service,
+			 const struct distmind_service_request *request,
+			 struct distmind_service_reply *reply)
+{
+	int ret = exchange(service, request, reply);
+
+	/* A reply, also one that refuses, has a body. */
+	if (ret == -EPERM && request->fd_count && !reply->body) {
+		be_seen(service, request->timeout_ms);
+		ret = exchange(service, request, reply);
+	}
+	json_decref(request->body);
 	return ret;
 }
 
