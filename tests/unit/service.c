@@ -8,6 +8,10 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
 static void what_is_pushed_is_listed_and_loaded_bit_for_bit(void **state)
 {
 	struct sample sample;
@@ -415,6 +419,37 @@ static void descriptors_of_an_empty_message_are_closed(void **state)
 	close(fd);
 }
 
+/*
+ * The last close of a file can take as long as whoever made it likes, and a message that
+ * nobody receives is closed too: it must not get here at all.
+ */
+static void descriptors_are_taken_of_root_alone(void **state)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), zero = 0;
+	json_t *list = json_pack("{s:s}", "op", "list");
+
+	(void)state;
+	if (geteuid() || setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &zero, sizeof(zero))) {
+		json_decref(list);
+		close(fd);
+		skip();
+	}
+	strcpy(address.sun_path, bed.config.socket);
+	assert_int_equal(chmod(bed.directory, 0711), 0);
+	assert_int_equal(seteuid(65534), 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(seteuid(0), 0);
+	assert_int_equal(message_send(fd, list, &fd, 1), -EPERM);
+	wait_until(bed.models->service.count);
+	assert_int_equal(message_send(fd, list, &fd, 1), -EPERM);
+	hang_up(fd);
+	fd = connect_client();
+	assert_int_equal(message_send(fd, list, &fd, 1), 0);
+	hang_up(fd);
+	json_decref(list);
+}
+
 /* Each is a memfd that may be large. */
 static void who_does_not_read_answers_gets_few(void **state)
 {
@@ -484,6 +519,7 @@ int main(void)
 		SERVICE_TEST(descriptors_of_an_empty_message_are_closed),
 		SERVICE_TEST(there_are_descriptors_for_all_connections),
 		SERVICE_TEST(who_does_not_read_answers_gets_few),
+		SERVICE_TEST(descriptors_are_taken_of_root_alone),
 	};
 
 	return cmocka_run_group_tests_name("service", tests, NULL, NULL);

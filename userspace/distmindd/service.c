@@ -24,6 +24,10 @@
 /* Bytes as the kernel counts them, of a few answers. */
 #define UNREAD_MAX 8192
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
 /*
  * Fields
  */
@@ -522,6 +526,16 @@ static bool is_crowded(const struct service *service, const struct client *clien
 				 service->count > SERVICE_CLIENTS_MAX - SERVICE_CLIENTS_ROOT);
 }
 
+/*
+ * The last close of a file can take as long as whoever made it likes (a TCP socket that
+ * lingers, a network's file system), and messages that nobody receives are closed too. So
+ * connections begin without, and only root's get them. Kernels before 6.16 cannot do that.
+ */
+static void let_descriptors(int fd, int let)
+{
+	setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &let, sizeof(let));
+}
+
 static int client_create(struct service *service, int fd)
 {
 	struct client *client = calloc(1, sizeof(*client));
@@ -539,6 +553,8 @@ static int client_create(struct service *service, int fd)
 	client->fd = fd;
 	client->uid = peer.uid;
 	client->root = !peer.uid;
+	if (client->root)
+		let_descriptors(fd, 1);
 	err = sd_event_add_io(service->models->loop, &client->source, fd, EPOLLIN, on_message,
 			      client);
 	if (err < 0)
@@ -596,6 +612,7 @@ int service_open(struct service *service, struct models *models, const char *pat
 	service->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (service->fd < 0)
 		goto err;
+	let_descriptors(service->fd, 0);
 	/* What is there is of a daemon that died: the lock says that there is no other. */
 	unlink(service->path);
 	if (bind(service->fd, (struct sockaddr *)&address, sizeof(address)) ||

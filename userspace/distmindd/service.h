@@ -7,7 +7,8 @@
  *   push chunk commit delete replicas verify
  *   preload evict forget                        root
  *
- * Every field is checked here; what is wrong is answered, and changes nothing.
+ * Every field is checked here; what is wrong is answered, and changes nothing. Descriptors
+ * are for root too: the kernel refuses those of others, if it is 6.16 or later.
  */
 #ifndef DISTMINDD_SERVICE_H
 #define DISTMINDD_SERVICE_H
