@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "../../userspace/libdistmind/distmind.h"
+#include "../../userspace/libdistmind/service.h"
 #include "model_daemon.h"
 
 /* The kernel's side: a vgpu, one buffer, one timeline. */
@@ -292,6 +293,42 @@ static void a_daemon_that_is_not_there_is_named(void **state)
 	assert_contains(reason, "/tmp/distmind-nobody/socket: start it");
 }
 
+/* Both requests at once, when the second has come. */
+static bool answer_late(struct model_daemon *daemon, const json_t *request, const int *fds,
+			unsigned int fd_count)
+{
+	(void)request;
+	(void)fds;
+	(void)fd_count;
+	if (json_array_size(daemon->asked) < 2)
+		return true;
+	model_daemon_reply(daemon, "{\"progress\": {\"done\": 1, \"total\": 2}}");
+	model_daemon_reply(daemon, "{\"ok\": false, \"errno\": \"EIO\"}");
+	model_daemon_reply(daemon, "{\"ok\": true, \"number\": 2}");
+	return true;
+}
+
+static void a_reply_that_comes_too_late_is_of_no_other_request(void **state)
+{
+	struct distmind_service_request request = { .timeout_ms = 1 };
+	struct distmind_service_reply reply;
+	struct distmind_service service;
+
+	(void)state;
+	model_daemon_start(answer_late);
+	assert_int_equal(distmind_service_open(&service), 0);
+	request.body = json_pack("{s:s}", "op", "first");
+	assert_int_equal(distmind_service_ask(&service, &request, &reply), -ETIMEDOUT);
+	distmind_service_reply_end(&reply);
+	request = (struct distmind_service_request){ .body = json_pack("{s:s}", "op", "second") };
+	assert_int_equal(distmind_service_ask(&service, &request, &reply), 0);
+	assert_int_equal(json_integer_value(json_object_get(reply.body, "number")), 2);
+	distmind_service_reply_end(&reply);
+	distmind_service_close(&service);
+	model_daemon_stop();
+	model_daemon_end();
+}
+
 static void a_daemon_that_goes_away_is_an_error(void **state)
 {
 	(void)state;
@@ -397,6 +434,7 @@ int main(void)
 		cmocka_unit_test_setup(a_long_reason_is_cut, setup),
 		cmocka_unit_test_setup(a_daemon_that_is_not_there_is_named, setup),
 		cmocka_unit_test_setup(a_daemon_that_goes_away_is_an_error, setup),
+		cmocka_unit_test_setup(a_reply_that_comes_too_late_is_of_no_other_request, setup),
 		cmocka_unit_test_setup(the_kernels_refusals_are_told, setup),
 		cmocka_unit_test_setup(heads_that_are_wrong_are_refused, setup),
 		cmocka_unit_test_setup(descriptors_that_are_wrong_are_refused, setup),

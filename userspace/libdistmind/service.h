@@ -23,6 +23,7 @@
 
 struct distmind_service {
 	int fd;
+	unsigned int late; /* replies that were not waited for */
 	/* Of the last call that failed, in words. */
 	char reason[DISTMIND_SERVICE_REASON_LEN];
 };
