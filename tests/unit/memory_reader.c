@@ -486,6 +486,30 @@ static void latency_goes_before_background(void **state)
 		assert_true(fake->log[i] >= fake->memory[100]);
 }
 
+static void a_load_that_somebody_else_wants_too_is_as_urgent_and_late_as_either(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *background, *shared;
+
+	fake_up(fake, 0, 2, 1000);
+	background = fake_load(fake, 0, 50, 10, one, 1,
+			       (struct memory_load_request){ .class = MEMORY_BACKGROUND });
+	shared = fake_load(fake, 100, 20, 10, one, 1,
+			   (struct memory_load_request){ .class = MEMORY_BACKGROUND,
+							 .deadline_ns = 1 * MS });
+	memory_reader_extend(fake->reader, shared, MEMORY_LATENCY, 5000 * MS, fake->now);
+	memory_reader_extend(fake->reader, shared, MEMORY_BACKGROUND, 2 * MS, fake->now);
+	assert_int_equal(shared->class, MEMORY_LATENCY);
+	fake->now += 499 * MS;
+	fake_run(fake);
+	assert_int_equal(shared->progress.state, MEMORY_LOAD_RUNNING);
+	while (fake_answer(fake, 0))
+		;
+	fake_finish(fake);
+	assert_int_equal(shared->progress.state, MEMORY_LOAD_DONE);
+	assert_int_equal(background->progress.state, MEMORY_LOAD_DONE);
+}
+
 static void an_idle_donor_takes_work_from_a_busy_one(void **state)
 {
 	struct fake *fake = *state;
@@ -866,6 +890,7 @@ int main(void)
 		WITH_FAKE(a_read_without_a_replica_or_with_verification_is_not_raced),
 		WITH_FAKE(races_stay_within_their_budget),
 		WITH_FAKE(latency_goes_before_background),
+		WITH_FAKE(a_load_that_somebody_else_wants_too_is_as_urgent_and_late_as_either),
 		WITH_FAKE(an_idle_donor_takes_work_from_a_busy_one),
 		WITH_FAKE(a_donor_that_is_always_busy_loses_its_work),
 		WITH_FAKE(a_donor_that_is_busy_is_asked_again),

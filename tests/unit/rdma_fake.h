@@ -16,7 +16,7 @@ static struct donor {
 	bool holds; /* answers later */
 	bool races; /* what has lost a race is still to come: no group is clear */
 	uint32_t lacks; /* it has lost this chunk of the first sample; UINT32_MAX: none */
-	struct memory_transfer *transfer; /* under way */
+	struct memory_transfer *transfer; /* the last that is under way */
 } donor;
 
 struct memory_transfer {
@@ -25,9 +25,12 @@ struct memory_transfer {
 	uint32_t allowed, done, clear; /* groups */
 	uint32_t next; /* piece */
 	bool cancelled;
+	enum memory_class class;
+	uint64_t deadline_ns;
 	struct memory_transfer_ops ops;
 	void *arg;
 	sd_event_source *turn;
+	struct memory_transfer *before; /* which was cancelled, and has not ended */
 };
 
 void peers_open(struct peers *peers, struct chunks *chunks)
@@ -77,7 +80,11 @@ int memory_client_open(struct memory_client **client, struct memory_fabric *fabr
 
 static inline void end_transfer(struct memory_transfer *transfer)
 {
-	donor.transfer = NULL;
+	struct memory_transfer **at = &donor.transfer;
+
+	while (*at != transfer)
+		at = &(*at)->before;
+	*at = transfer->before;
 	sd_event_source_disable_unref(transfer->turn);
 	free(transfer->pieces);
 	free(transfer);
@@ -86,7 +93,7 @@ static inline void end_transfer(struct memory_transfer *transfer)
 void memory_client_close(struct memory_client *client)
 {
 	(void)client;
-	if (donor.transfer)
+	while (donor.transfer)
 		end_transfer(donor.transfer);
 }
 
@@ -201,12 +208,15 @@ struct memory_transfer *memory_client_load(struct memory_client *client,
 
 	(void)client;
 	(void)reason;
-	assert_null(donor.transfer);
+	assert_true(!donor.transfer || donor.transfer->cancelled);
+	transfer->before = donor.transfer;
 	transfer->pieces = calloc(request->piece_count, sizeof(*transfer->pieces));
 	memcpy(transfer->pieces, request->pieces,
 	       request->piece_count * sizeof(*transfer->pieces));
 	transfer->piece_count = request->piece_count;
 	transfer->group_count = request->group_count;
+	transfer->class = request->class;
+	transfer->deadline_ns = request->deadline_ns;
 	transfer->allowed = request->allowed ? request->allowed : request->group_count;
 	transfer->ops = *ops;
 	transfer->arg = arg;
@@ -230,6 +240,16 @@ void memory_client_allow(struct memory_client *client, struct memory_transfer *t
 	(void)client;
 	transfer->allowed = groups;
 	go_on(transfer);
+}
+
+void memory_client_extend(struct memory_client *client, struct memory_transfer *transfer,
+			  enum memory_class class, uint64_t deadline_ns)
+{
+	(void)client;
+	if (deadline_ns > transfer->deadline_ns)
+		transfer->deadline_ns = deadline_ns;
+	if (class < transfer->class)
+		transfer->class = class;
 }
 
 void memory_client_missing(struct memory_client *client, struct memory_transfer *transfer,

@@ -288,6 +288,94 @@ static void a_transfer_that_waits_for_a_place_is_cancelled(void **state)
 	free_sample(&sample);
 }
 
+static json_t *wait_op(const char *model, const char *priority, int deadline_ms)
+{
+	json_t *body = load_op(model);
+
+	json_object_set_new(body, "class", json_string(priority));
+	json_object_set_new(body, "deadline_ms", json_integer(deadline_ms));
+	return body;
+}
+
+static void a_load_that_was_given_up_is_not_given_to_the_next(void **state)
+{
+	struct sample sample;
+	struct message reply;
+	int a, b;
+
+	(void)state;
+	give_away(&sample, 0, "net", 300000, 0);
+	donor.holds = true;
+	a = connect_client();
+	b = connect_client();
+	say(a, load_op("net"), NULL, 0);
+	wait_until(donor.transfer);
+	hang_up(a);
+	wait_until(donor.transfer->cancelled);
+	say(b, load_op("net"), NULL, 0);
+	wait_until(!donor.transfer->cancelled);
+	donor.holds = false;
+	go_on(donor.transfer->before);
+	go_on(donor.transfer);
+	reply = receive(b);
+	check_weights(&reply, &sample);
+	message_clear(&reply);
+	hang_up(b);
+	wait_until(!donor.transfer);
+	assert_int_equal(fake.buffers, 1);
+	free_sample(&sample);
+}
+
+static void who_joins_a_load_does_not_inherit_its_deadline(void **state)
+{
+	struct sample sample;
+	struct message reply;
+	int a, b;
+
+	(void)state;
+	give_away(&sample, 0, "net", 300000, 0);
+	donor.holds = true;
+	a = connect_client();
+	b = connect_client();
+	say(a, wait_op("net", "background", 1), NULL, 0);
+	wait_until(donor.transfer);
+	say(b, wait_op("net", "latency", 5000), NULL, 0);
+	wait_until(donor.transfer->deadline_ns > 1000000);
+	assert_int_equal(donor.transfer->deadline_ns, 5000000000);
+	assert_int_equal(donor.transfer->class, MEMORY_LATENCY);
+	donor.holds = false;
+	go_on(donor.transfer);
+	reply = receive(b);
+	check_weights(&reply, &sample);
+	message_clear(&reply);
+	hang_up(a);
+	hang_up(b);
+	free_sample(&sample);
+}
+
+/* The manifest is wrong about a chunk that this host has, and is asked for elsewhere. */
+static void a_chunk_of_another_size_is_not_copied(void **state)
+{
+	struct model_chunk *last;
+	struct manifest *manifest;
+	struct sample sample;
+	struct message reply;
+	int fd;
+
+	(void)state;
+	give_away(&sample, 0, "net", 300000, UINT32_MAX);
+	manifest = manifests_find(catalog_model_find(bed.models->catalog, "net"));
+	last = &manifest->model.chunks[manifest->model.chunk_count - 1];
+	last->size--;
+	fd = connect_client();
+	reply = ask(fd, load_op("net"), NULL, 0);
+	expect_ok(&reply);
+	assert_int_equal(field(&reply, "read_bytes"), last->size);
+	message_clear(&reply);
+	hang_up(fd);
+	free_sample(&sample);
+}
+
 #define WEIGHTS_TEST(name) cmocka_unit_test_setup_teardown(name, setup_cache, teardown)
 
 int main(void)
@@ -302,6 +390,9 @@ int main(void)
 		WEIGHTS_TEST(a_place_in_the_ring_is_not_used_before_late_reads_are_over),
 		WEIGHTS_TEST(a_chunk_that_is_lacking_in_a_later_round_is_named),
 		WEIGHTS_TEST(a_transfer_that_waits_for_a_place_is_cancelled),
+		WEIGHTS_TEST(a_load_that_was_given_up_is_not_given_to_the_next),
+		WEIGHTS_TEST(who_joins_a_load_does_not_inherit_its_deadline),
+		WEIGHTS_TEST(a_chunk_of_another_size_is_not_copied),
 	};
 
 	return cmocka_run_group_tests_name("weights_read", tests, NULL, NULL);

@@ -74,15 +74,19 @@ static bool find_local(struct fill *fill, const struct model_chunk *chunk, struc
 	struct cache *cache = fill->chunks->cache;
 
 	*local = (struct local){ 0 };
+	/* A manifest may be wrong about the size of what has that digest. */
 	if (!memory_arena_pin(fill->chunks->arena, digest, &local->pin)) {
 		local->bytes = local->pin->data;
-		return true;
+		if (local->pin->length == chunk->size)
+			return true;
+		unpin(fill, local, false);
+		local->bytes = NULL;
 	}
 	local->cached = cache ? cache_pin(cache, chunk, fill->request.begun_us) : NULL;
 	if (local->cached)
 		local->bytes = cache_data(local->cached);
 	else if (fill->request.find)
-		local->bytes = fill->request.find(fill->arg, digest);
+		local->bytes = fill->request.find(fill->arg, chunk);
 	return local->bytes;
 }
 
@@ -474,6 +478,12 @@ void fill_allow(struct fill *fill, uint32_t groups)
 		memory_client_allow(fill->chunks->client, fill->transfer, groups);
 	if (may_copy(fill))
 		sd_event_source_set_enabled(fill->turn, SD_EVENT_ON);
+}
+
+void fill_extend(struct fill *fill, enum memory_class class, uint64_t deadline_ns)
+{
+	if (fill->transfer && !fill->remote_ended)
+		memory_client_extend(fill->chunks->client, fill->transfer, class, deadline_ns);
 }
 
 void fill_cancel(struct fill *fill)

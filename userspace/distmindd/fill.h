@@ -33,7 +33,7 @@ struct fill_request {
 	uint64_t begun_us; /* the cache's time of the load */
 	uint8_t *(*place)(void *arg, uint32_t chunk); /* where it goes */
 	/* NULL or where on this host the bytes of a chunk are, or NULL. */
-	const void *(*find)(void *arg, const uint8_t *digest);
+	const void *(*find)(void *arg, const struct model_chunk *chunk);
 };
 
 struct fill_ops {
@@ -57,6 +57,8 @@ uint64_t fill_copied_bytes(const struct fill *fill);
 int fill_start(struct fill *fill, sd_event *loop, char *reason);
 /* Groups below may come from now on. */
 void fill_allow(struct fill *fill, uint32_t groups);
+/* For somebody else too, who does not want it less urgently, or to end earlier. */
+void fill_extend(struct fill *fill, enum memory_class class, uint64_t deadline_ns);
 /* ended() and quiet() are still called, from the loop. */
 void fill_cancel(struct fill *fill);
 /* Without calls: it has not been started, or no transfer exists any more. */

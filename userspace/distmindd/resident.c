@@ -168,8 +168,15 @@ static int on_copied(sd_event_source *source, int fd, uint32_t revents, void *ar
 	return 0;
 }
 
+void resident_extend(struct resident *resident, const struct resident_request *request)
+{
+	if (resident->fill)
+		fill_extend(resident->fill, request->class, request->deadline_ns);
+}
+
 void resident_cancel(struct resident *resident)
 {
+	resident->cancelled = true;
 	if (resident->fill)
 		fill_cancel(resident->fill);
 }
@@ -195,10 +202,10 @@ void resident_destroy(struct resident *resident)
  * Its beginning
  */
 
-static const void *find(void *arg, const uint8_t *digest)
+static const void *find(void *arg, const struct model_chunk *chunk)
 {
 	struct resident *resident = arg, *lender;
-	const void *bytes = resident->ops->find(resident->device, digest, &lender);
+	const void *bytes = resident->ops->find(resident->device, chunk, &lender);
 
 	if (!bytes)
 		return NULL;

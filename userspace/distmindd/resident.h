@@ -37,7 +37,7 @@ struct resident_request {
 
 struct resident_ops {
 	/* Bytes that another resident of the gpu has, and whose; NULL: none has. */
-	const void *(*find)(struct weights_device *device, const uint8_t *digest,
+	const void *(*find)(struct weights_device *device, const struct model_chunk *chunk,
 			    struct resident **lender);
 	void (*ended)(struct resident *resident);
 	void (*quiet)(struct resident *resident); /* may be destroyed, and must if it failed */
@@ -52,6 +52,7 @@ struct resident {
 	struct manifest *manifest; /* a reference */
 	struct plan plan;
 	enum resident_state state;
+	bool cancelled;
 	bool quiet;
 	int err;
 	char reason[MEMORY_REASON_LEN];
@@ -97,6 +98,8 @@ struct resident *resident_create(struct weights_device *device, struct distmind_
 				 const struct resident_ops *ops, int *err, char *reason);
 /* Ends a load that has not ended; quiet() follows. */
 void resident_cancel(struct resident *resident);
+/* Somebody else wants it too: not less urgently, and not to end earlier, than that. */
+void resident_extend(struct resident *resident, const struct resident_request *request);
 /* It must be quiet, or the transfers of all the chunks stopped. */
 void resident_destroy(struct resident *resident);
 

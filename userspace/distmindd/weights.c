@@ -212,18 +212,20 @@ static void make_room(struct weights_device *device, uint64_t bytes)
 		evict(least);
 }
 
-static const void *find_bytes(struct weights_device *device, const uint8_t *digest,
+static const void *find_bytes(struct weights_device *device, const struct model_chunk *chunk,
 			      struct resident **lender)
 {
 	struct resident *resident;
 
 	for (resident = device->residents; resident; resident = resident->next) {
-		uint32_t chunk = manifest_chunk(resident->manifest, digest);
+		const struct model_chunk *chunks = resident->manifest->model.chunks;
+		uint32_t found = manifest_chunk(resident->manifest, chunk->digest.bytes);
 
-		if (resident->state != RESIDENT_READY || chunk == UINT32_MAX)
+		if (resident->state != RESIDENT_READY || found == UINT32_MAX ||
+		    chunks[found].size != chunk->size)
 			continue;
 		*lender = resident;
-		return resident->address + resident->manifest->model.chunks[chunk].offset;
+		return resident->address + chunks[found].offset;
 	}
 	return NULL;
 }
@@ -445,8 +447,9 @@ static struct resident *find_resident(struct weights_device *device,
 {
 	struct resident *resident;
 
+	/* A load that nobody wanted any more is not revived: it ends, and another begins. */
 	for (resident = device->residents; resident; resident = resident->next)
-		if (resident->manifest == manifest)
+		if (resident->manifest == manifest && !resident->cancelled)
 			break;
 	return resident;
 }
@@ -508,7 +511,9 @@ void weights_load(struct weights *weights, struct client *client,
 	if (!err) {
 		resident = find_resident(device, request->manifest);
 		use->cached = resident;
-		if (!resident)
+		if (resident)
+			resident_extend(resident, &request->load);
+		else
 			resident = begin(device, request, &err, reason);
 	}
 	if (!resident) {

@@ -316,6 +316,16 @@ void memory_client_allow(struct memory_client *client, struct memory_transfer *t
 	memory_fabric_kick(client->fabric);
 }
 
+void memory_client_extend(struct memory_client *client, struct memory_transfer *transfer,
+			  enum memory_class class, uint64_t deadline_ns)
+{
+	pthread_mutex_lock(&client->fabric->lock);
+	memory_reader_extend(client->reader, transfer->load, class, deadline_ns,
+			     memory_fabric_now());
+	pthread_mutex_unlock(&client->fabric->lock);
+	memory_fabric_kick(client->fabric);
+}
+
 void memory_client_cancel(struct memory_client *client, struct memory_transfer *transfer)
 {
 	pthread_mutex_lock(&client->fabric->lock);

@@ -66,6 +66,9 @@ struct memory_transfer *memory_client_load(struct memory_client *client,
 /* Groups below may be read from now on, for a request that did not allow all of them. */
 void memory_client_allow(struct memory_client *client, struct memory_transfer *transfer,
 			 uint32_t groups);
+/* Somebody else wants it too: not less urgently, and not to end earlier, than that. */
+void memory_client_extend(struct memory_client *client, struct memory_transfer *transfer,
+			  enum memory_class class, uint64_t deadline_ns);
 /* It ends with -ECANCELED if it has not ended; ended() and quiet() are still called. */
 void memory_client_cancel(struct memory_client *client, struct memory_transfer *transfer);
 /* Every chunk that is not there, each of its donors and why; for ended(). */

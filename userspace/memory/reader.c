@@ -84,13 +84,29 @@ void reader_tell(struct memory_reader *reader, struct memory_load *load)
 	*at = load;
 }
 
-static void remove_load(struct memory_reader *reader, struct memory_load *load)
+/* Those of a class in the order in which they came. */
+static void link_load(struct memory_reader *reader, struct memory_load *load)
+{
+	struct memory_load **at;
+
+	for (at = &reader->loads[load->class]; *at; at = &(*at)->next)
+		;
+	load->next = NULL;
+	*at = load;
+}
+
+static void unlink_load(struct memory_reader *reader, struct memory_load *load)
 {
 	struct memory_load **at;
 
 	for (at = &reader->loads[load->class]; *at != load; at = &(*at)->next)
 		;
 	*at = load->next;
+}
+
+static void remove_load(struct memory_reader *reader, struct memory_load *load)
+{
+	unlink_load(reader, load);
 	memory_load_destroy(load);
 }
 
@@ -279,20 +295,23 @@ void reader_place(struct memory_reader *reader, struct memory_load *load, uint32
 		load->stranded++;
 }
 
+static uint64_t deadline_at(uint64_t deadline_ns, uint64_t now)
+{
+	return now + deadline_ns < now ? UINT64_MAX : now + deadline_ns;
+}
+
 struct memory_load *memory_reader_submit(struct memory_reader *reader,
 					 const struct memory_load_request *request, uint64_t now,
 					 char reason[MEMORY_REASON_LEN])
 {
-	struct memory_load *load, **at;
+	struct memory_load *load;
 
 	load = memory_load_create(request, reader->donor_count, reader->segment_size, reason);
 	if (!load)
 		return NULL;
 	load->progress.begun_ns = now;
-	load->deadline = now + request->deadline_ns < now ? UINT64_MAX : now + request->deadline_ns;
-	for (at = &reader->loads[load->class]; *at; at = &(*at)->next)
-		;
-	*at = load;
+	load->deadline = deadline_at(request->deadline_ns, now);
+	link_load(reader, load);
 	memory_reader_allow(reader, load, request->allowed ? request->allowed : load->group_count,
 			    now);
 	if (load->progress.groups_done)
@@ -308,6 +327,20 @@ void memory_reader_allow(struct memory_reader *reader, struct memory_load *load,
 	       load->allowed < load->segment_count &&
 	       load->pieces[load->segments[load->allowed].piece].group < groups)
 		reader_place(reader, load, load->allowed++, now);
+}
+
+void memory_reader_extend(struct memory_reader *reader, struct memory_load *load,
+			  enum memory_class class, uint64_t deadline_ns, uint64_t now)
+{
+	uint64_t deadline = deadline_at(deadline_ns, now);
+
+	if (load->deadline < deadline)
+		load->deadline = deadline;
+	if (load->class <= class)
+		return;
+	unlink_load(reader, load);
+	load->class = class;
+	link_load(reader, load);
 }
 
 void memory_reader_cancel(struct memory_reader *reader, struct memory_load *load, uint64_t now)

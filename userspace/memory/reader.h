@@ -105,6 +105,9 @@ struct memory_load *memory_reader_submit(struct memory_reader *reader,
 /* Groups below may be read from now on. */
 void memory_reader_allow(struct memory_reader *reader, struct memory_load *load, uint32_t groups,
 			 uint64_t now);
+/* Somebody else wants it too: not less urgently, and not to end earlier, than that. */
+void memory_reader_extend(struct memory_reader *reader, struct memory_load *load,
+			  enum memory_class class, uint64_t deadline_ns, uint64_t now);
 /* Ends it, if it has not ended; it becomes quiet later. */
 void memory_reader_cancel(struct memory_reader *reader, struct memory_load *load, uint64_t now);
 /* The load must be quiet; the caller does not have it any more. */
