@@ -209,7 +209,7 @@ int distmind_extents_get(struct distmind_buffer *buffer, u32 index,
 	if (err)
 		return err;
 	err = distmind_timeline_status(extents->timeline, extent->value);
-	*state = !err ? DISTMIND_EXTENT_STATE_PRESENT : err == -EAGAIN ?
+	*state = !err ? DISTMIND_EXTENT_STATE_PRESENT : err > 0 ?
 			DISTMIND_EXTENT_STATE_LOADING : DISTMIND_EXTENT_STATE_ABSENT;
 	return 0;
 }

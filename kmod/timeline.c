@@ -114,12 +114,15 @@ void distmind_timeline_put(struct distmind_timeline *timeline)
 	kref_put(&timeline->ref, timeline_release);
 }
 
-/* Whether @value is reached: 0, the error it failed with, or -EAGAIN. */
+/* Not an errno, because a timeline can fail with any: the value is not reached yet. */
+#define NOT_YET 1
+
+/* Whether @value is reached: 0, the error it failed with, or NOT_YET. */
 static int status(struct distmind_timeline *timeline, u64 value)
 {
 	/* The failure is written first: who sees the value sees what it means. */
 	if (smp_load_acquire(&timeline->page->value) < value)
-		return -EAGAIN;
+		return NOT_YET;
 	return value >= READ_ONCE(timeline->page->failed_value) ?
 		       READ_ONCE(timeline->page->error) : 0;
 }
@@ -207,7 +210,7 @@ int distmind_timeline_signal(struct distmind_timeline *timeline, u64 value, int 
 	return err;
 }
 
-/* 0 if the value is reached, -EAGAIN if not yet, else what it failed with. */
+/* 0 if the value is reached, 1 if not yet, else what it failed with. */
 int distmind_timeline_status(struct distmind_timeline *timeline, u64 value)
 {
 	int err;
@@ -229,13 +232,13 @@ int distmind_timeline_arm(struct distmind_timeline *timeline,
 
 	spin_lock(&timeline->lock);
 	err = status(timeline, value);
-	if (err == -EAGAIN) {
+	if (err == NOT_YET) {
 		waiter->timeline = timeline;
 		waiter->value = value;
 		rb_add_cached(&waiter->node, &timeline->waiters, waits_less);
 	}
 	spin_unlock(&timeline->lock);
-	if (err == -EAGAIN)
+	if (err == NOT_YET)
 		return 0;
 	return err ? err : 1;
 }
@@ -270,11 +273,11 @@ static int timeline_wait(struct file *file, void *arg, void __user *user)
 	if (wait->pad || wait->timeout_ms > DISTMIND_TIMEOUT_MAX_MS)
 		return -EINVAL;
 	left = wait_event_killable_timeout(timeline->wait,
-					   (err = status(timeline, wait->value)) != -EAGAIN,
+					   (err = status(timeline, wait->value)) != NOT_YET,
 					   msecs_to_jiffies(wait->timeout_ms));
 	if (left < 0)
 		return -EINTR;
-	return err == -EAGAIN ? -ETIMEDOUT : err;
+	return err == NOT_YET ? -ETIMEDOUT : err;
 }
 
 /*
@@ -344,7 +347,7 @@ static int timeline_watch(struct file *file, void *arg, void __user *user)
 	}
 	spin_lock(&timeline->lock);
 	list_add(&watch->link, &timeline->watches);
-	if (status(timeline, watch->value) != -EAGAIN) {
+	if (status(timeline, watch->value) != NOT_YET) {
 		distmind_eventfd_signal(watch->eventfd);
 		drop_watch(watch);
 	} else if (timeline->watch_count == WATCHES_MAX) {
@@ -387,7 +390,7 @@ static __poll_t timeline_poll(struct file *file, poll_table *wait)
 
 	poll_wait(file, &opened->timeline->wait, wait);
 	err = status(opened->timeline, READ_ONCE(opened->poll_value));
-	if (err == -EAGAIN)
+	if (err == NOT_YET)
 		return 0;
 	return err ? EPOLLIN | EPOLLRDNORM | EPOLLERR : EPOLLIN | EPOLLRDNORM;
 }

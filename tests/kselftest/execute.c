@@ -355,6 +355,41 @@ TEST_F(execute, a_failure_fails_what_depends_on_it_with_its_cause)
 	close(fb);
 }
 
+/* Also one that the module itself uses for "not yet". */
+TEST_F(execute, whatever_a_timeline_fails_with_ends_the_wait_for_it)
+{
+	struct distmind_timeline_fail fail = { .value = 1, .error = -EAGAIN };
+	uint32_t queue = new_queue(self->vgpu, DISTMIND_LANE_COMPUTE, 8);
+	struct distmind_timeline_signal from = { .value = 1 };
+	struct pollfd polled = { .events = POLLIN };
+	struct batch batch = { 0 };
+	struct distmind_job_desc *job;
+	uint32_t a, b;
+	int fa, fb;
+
+	a = new_timeline(self->vgpu, &fa);
+	b = new_timeline(self->vgpu, &fb);
+	for (int i = 0; i < 2; i++) {
+		/* One that waits already, and one that comes when it has failed. */
+		memset(&batch, 0, sizeof(batch));
+		job = add_job(&batch, DISTMIND_JOB_BARRIER, 0);
+		add_wait(&batch, job, a, 1);
+		job->signal = b;
+		job->signal_value = 1 + i;
+		ASSERT_EQ(0, submit(self->vgpu, queue, &batch));
+		if (!i)
+			ASSERT_EQ(0, call(fa, DISTMIND_IOC_TIMELINE_FAIL, &fail));
+		EXPECT_EQ(-EAGAIN, wait_for(fb, 1 + i));
+	}
+	EXPECT_EQ(-EAGAIN, wait_for(fa, 1));
+	ASSERT_EQ(0, call(fa, DISTMIND_IOC_TIMELINE_POLL, &from));
+	polled.fd = fa;
+	EXPECT_EQ(1, poll(&polled, 1, 0));
+	EXPECT_EQ(POLLIN | POLLERR, polled.revents);
+	close(fa);
+	close(fb);
+}
+
 TEST_F(execute, a_long_chain_of_barriers_ends_at_one_signal)
 {
 	uint32_t queues[64], timeline;
