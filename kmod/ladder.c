@@ -7,7 +7,8 @@
  *   hang limit     the job fails, and the lane is reset: it gets no other job until
  *                  its engine, or the process that it was lent to, answers.
  *   as long again  an engine that does not answer loses its gpu; a process is
- *                  killed, which gives the lane back.
+ *                  killed, which gives the lane back. If others have the queue too
+ *                  its handle stays, so the lane is taken from a process that is dead.
  *
  * All of it runs in the scheduler's work item.
  */
@@ -34,7 +35,7 @@ u64 distmind_ladder_due(const struct distmind_sched *sched, const struct distmin
 	if (lane->job && lane->asked_ns)
 		return lane->asked_ns + (lane->hooked ? sched->hang_ns :
 					 min(sched->grace_ns, sched->hang_ns));
-	if (lane->failed && !lane->killed)
+	if (lane->failed)
 		return lane->failed_ns + sched->hang_ns;
 	return 0;
 }
@@ -65,8 +66,21 @@ static void fail_hanging(struct distmind_sched *sched, struct distmind_lane *lan
 	}
 }
 
+/* With all its threads, and its files closed, be it buried or not. */
+static bool is_dead(struct pid *pid)
+{
+	struct task_struct *leader;
+	bool dead;
+
+	rcu_read_lock();
+	leader = pid_task(pid, PIDTYPE_TGID);
+	dead = !leader || (READ_ONCE(leader->exit_state) && thread_group_empty(leader));
+	rcu_read_unlock();
+	return dead;
+}
+
 /* It has been told to give the lane back, has been failed, and does neither. */
-static void kill_holder(struct distmind_sched *sched, struct distmind_lane *lane)
+static void kill_holder(struct distmind_sched *sched, struct distmind_lane *lane, u64 now)
 {
 	struct distmind_preempt preempt = {
 		.gpu = container_of(sched, struct distmind_gpu, sched)->id,
@@ -77,6 +91,10 @@ static void kill_holder(struct distmind_sched *sched, struct distmind_lane *lane
 		.rung = DISTMIND_PREEMPT_RUNG_KILL,
 	};
 
+	/* Look again whether that has helped. */
+	lane->failed_ns = now;
+	if (lane->killed)
+		return;
 	lane->killed = true;
 	kill_pid(lane->pid, SIGKILL, 1);
 	trace_distmind_preempt_kill(&preempt);
@@ -100,8 +118,10 @@ bool distmind_ladder_check(struct distmind_sched *sched, u64 now, struct list_he
 			continue;
 		else if (!lane->lent)
 			answers = false;
-		else if (!lane->killed)
-			kill_holder(sched, lane);
+		else if (is_dead(lane->pid))
+			distmind_grant_forsake(sched, lane, now);
+		else
+			kill_holder(sched, lane, now);
 	}
 	return answers;
 }

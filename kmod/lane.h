@@ -32,7 +32,7 @@ struct vm_area_struct;
  *	has not answered yet; 0 for none
  * @started_ns: when @job began
  * @asked_ns: when it was asked to yield, 0 if it was not
- * @failed_ns: when @failed was taken away
+ * @failed_ns: when @failed was taken away, or when its process was last looked at
  * @wait: where that thread sleeps
  */
 struct distmind_lane {

@@ -371,6 +371,41 @@ TEST_F(hooked, a_hook_that_fails_leaves_it_to_the_hang_limit)
 	fclose(refuse);
 }
 
+/* The queue is not theirs alone: its handle stays when the process is gone. */
+static int outlived(struct bed *bed, bool deaf)
+{
+	struct distmind_grant *grant;
+	pid_t pid = fork();
+	siginfo_t info;
+
+	if (!pid) {
+		if (distmind_grant_create(bed->vgpu, DISTMIND_LANE_COMPUTE, &grant) ||
+		    distmind_grant_begin(grant, 10000))
+			_exit(1);
+		bed->shared[1] = 1;
+		while (deaf)
+			pause();
+		_exit(0);
+	}
+	/* Dead but not buried, which is all that its parent has to do. */
+	if (!WAIT_UNTIL(bed->shared[1]) || (!deaf && waitid(P_PID, pid, &info, WEXITED | WNOWAIT)) ||
+	    run_urgent(bed->urgent))
+		return -1;
+	bed->shared[1] = 0;
+	return child_status(pid) != (deaf ? 128 + SIGKILL : 0);
+}
+
+TEST_F(grant, the_dead_keep_no_lane_whoever_else_has_the_queue)
+{
+	uint32_t gpu = distmind_engine_gpu(self->bed.gpu.engine);
+
+	ASSERT_EQ(0, distmind_pool_gpu_grace(self->bed.pool, gpu, SECOND / 100));
+	ASSERT_EQ(0, distmind_pool_gpu_hang(self->bed.pool, gpu, SECOND / 10));
+	self->bed.shared[1] = 0;
+	EXPECT_EQ(0, outlived(&self->bed, false));
+	EXPECT_EQ(0, outlived(&self->bed, true));
+}
+
 TEST_F(grant, parking_a_vgpu_asks_the_lane_back)
 {
 	struct distmind_vgpu_record record = { .id = self->bed.id, .gpu = DISTMIND_GPU_NONE };
