@@ -131,6 +131,8 @@ void distmind_lane_count_usable(struct distmind_sched *sched, u32 kind, u64 now)
  * Take the job off its lane; it stays the first of its queue. The lane's time
  * is charged by the kernel's clock. What the engine says, @reported, can only
  * be less: then the rest was its own, and is not what the job will take again.
+ * The policy charges what others could not have, from when it was picked on: a
+ * job that only waited for room in the heap must not come before them again.
  * @status is how it goes on, for those who watch. A lane that was lent stays so.
  */
 struct distmind_job *distmind_lane_stop(struct distmind_sched *sched, struct distmind_lane *lane,
@@ -141,7 +143,8 @@ struct distmind_job *distmind_lane_stop(struct distmind_sched *sched, struct dis
 	u64 ran = lane->delivered ? now - lane->started_ns : 0;
 
 	distmind_residency_release(job);
-	policy_done(&sched->policy[lane->kind], &queue->entity, ran, now);
+	policy_done(&sched->policy[lane->kind], &queue->entity, now - queue->entity.started_ns,
+		    now);
 	job->ran_ns += reported ? min(reported, ran) : ran;
 	sched->stats.busy_ns[lane->kind] += ran;
 	atomic64_add(ran, &stats_of(job)->busy_ns);

@@ -341,4 +341,64 @@ TEST_F(residency, what_is_pinned_stays_where_it_is)
 	distmind_buffer_destroy(large);
 }
 
+TEST_F(residency, who_waits_for_room_on_a_lane_pays_for_it)
+{
+	struct importer_call attach = { .op = IMPORTER_ATTACH }, pin = { .op = IMPORTER_PIN };
+	struct distmind_engine_params params = {
+		.name = "narrow", .kind = "residency", .memory = HEAP,
+		.numa_node = DISTMIND_NUMA_ANY, .compute_lanes = 1,
+	};
+	struct distmind_vgpu_record records[2] = {
+		{ .memory = 2 * HEAP, .share = 500, .sched_class = DISTMIND_CLASS_STANDARD },
+		{ .memory = 2 * HEAP, .share = 500, .sched_class = DISTMIND_CLASS_STANDARD },
+	};
+	int importer = open("/dev/distmind-test-importer", O_RDWR | O_CLOEXEC);
+	struct distmind_buffer *pinned, *large;
+	struct distmind_vgpu *vgpus[2];
+	struct distmind_queue *queues[2];
+	struct distmind_timeline *done;
+	struct gpu gpu;
+
+	ASSERT_LE(0, importer);
+	ASSERT_EQ(0, gpu_start(&gpu, &params, run_job));
+	for (int i = 0; i < 2; i++) {
+		records[i].gpu = distmind_engine_gpu(gpu.engine);
+		ASSERT_EQ(0, library_vgpu_create(self->pool, &records[i], &vgpus[i]));
+		ASSERT_EQ(0, distmind_queue_create(vgpus[i], DISTMIND_LANE_COMPUTE, 256, &queues[i]));
+	}
+	/* One has a job that is kept out by what it has pinned itself. */
+	ASSERT_EQ(0, distmind_buffer_create(vgpus[0], HEAP / 4, DISTMIND_BUFFER_DATA, &pinned));
+	ASSERT_EQ(0, distmind_buffer_create(vgpus[0], HEAP, DISTMIND_BUFFER_DATA, &large));
+	attach.value = distmind_buffer_export(pinned, DISTMIND_EXPORT_CLOEXEC | DISTMIND_EXPORT_RDWR);
+	ASSERT_EQ(0, call(importer, IMPORTER_CALL, &attach));
+	ASSERT_EQ(0, call(importer, IMPORTER_CALL, &pin));
+	distmind_batch_launch(self->batch, OP_CHECK, 1);
+	add_whole(self->batch, 0, large);
+	ASSERT_EQ(0, distmind_queue_submit(queues[0], self->batch, NULL));
+	distmind_batch_clear(self->batch);
+	/* The other one has many that are short. */
+	ASSERT_EQ(0, distmind_timeline_create(vgpus[1], 0, &done));
+	for (int i = 1; i <= 200; i++) {
+		distmind_batch_launch(self->batch, OP_CHECK, 1);
+		distmind_batch_signal(self->batch, done, i);
+	}
+	ASSERT_EQ(0, distmind_queue_submit(queues[1], self->batch, NULL));
+	distmind_batch_clear(self->batch);
+	EXPECT_EQ(0, distmind_timeline_wait(done, 200, 20000));
+	/* The lane went to and fro now and then, not for each of them. */
+	ASSERT_EQ(0, distmind_pool_vgpu(self->pool, records[0].id, &records[0]));
+	EXPECT_GT(100, records[0].preemptions);
+	close(attach.value);
+	close(importer);
+	distmind_timeline_destroy(done);
+	distmind_buffer_destroy(pinned);
+	distmind_buffer_destroy(large);
+	for (int i = 0; i < 2; i++) {
+		distmind_queue_destroy(queues[i]);
+		distmind_vgpu_close(vgpus[i]);
+		EXPECT_EQ(0, distmind_pool_vgpu_delete(self->pool, records[i].id));
+	}
+	gpu_stop(self->pool, &gpu);
+}
+
 TEST_HARNESS_MAIN
