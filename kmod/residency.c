@@ -30,6 +30,12 @@
 #include "residency.h"
 #include "vgpu.h"
 
+/*
+ * Who is to go is chosen among all, again for each: with many buffers that takes too
+ * long to do it often. After so many looks whoever can go goes.
+ */
+#define LOOKS_MAX 65536
+
 static DEFINE_MUTEX(move_lock);
 static DECLARE_WAIT_QUEUE_HEAD(changed_wait);
 static atomic_t changes;
@@ -129,8 +135,8 @@ static bool goes_first(const struct distmind_gpu *gpu, const struct distmind_buf
 	return READ_ONCE(a->used_ns) < READ_ONCE(b->used_ns);
 }
 
-/* Returns false if there is nobody to put out. */
-static bool evict_one(struct distmind_gpu *gpu)
+/* Returns false if there is nobody to put out. Takes what it looked at from *looks. */
+static bool evict_one(struct distmind_gpu *gpu, u32 *looks)
 {
 	struct distmind_heap *heap = &gpu->heap;
 	struct distmind_buffer *buffer, *victim = NULL;
@@ -138,6 +144,7 @@ static bool evict_one(struct distmind_gpu *gpu)
 	MA_STATE(mas, &heap->ranges, 0, 0);
 
 	mas_for_each(&mas, buffer, ULONG_MAX) {
+		*looks -= min(*looks, 1U);
 		if (atomic_read(&buffer->active) || atomic_read(&buffer->pins))
 			continue;
 		if (!victim || goes_first(gpu, buffer, victim))
@@ -165,7 +172,7 @@ static void evict_all(struct distmind_gpu *gpu)
 
 static int place_missing(struct distmind_gpu *gpu, struct distmind_job *job)
 {
-	u32 i;
+	u32 i, looks = LOOKS_MAX;
 	int err;
 
 	for (i = 0; i < job->arg_count; i++) {
@@ -174,7 +181,7 @@ static int place_missing(struct distmind_gpu *gpu, struct distmind_job *job)
 		if (!buffer || buffer->resident)
 			continue;
 		while ((err = distmind_heap_place(&gpu->heap, buffer)) == -ENOSPC) {
-			if (!evict_one(gpu))
+			if (!looks || !evict_one(gpu, &looks))
 				return err;
 		}
 		if (err)
@@ -213,7 +220,7 @@ static int bring_in(struct distmind_gpu *gpu, struct distmind_job *job)
 	activate(job);
 	err = place_missing(gpu, job);
 	if (err == -ENOSPC) {
-		/* Its own may lie so that nothing fits between them: put them anew. */
+		/* Its own may lie so that nothing fits between them, or there are too many. */
 		deactivate(job);
 		evict_all(gpu);
 		activate(job);

@@ -3,6 +3,8 @@
  * Residency: more buffers than the gpu has memory for. What jobs find in them is
  * what was put there, wherever they have been meanwhile. The engine is threads of
  * the test.
+ *
+ * time-limit: 300
  */
 #include "importer/importer.h"
 #include "kselftest_harness.h"
@@ -399,6 +401,97 @@ TEST_F(residency, who_waits_for_room_on_a_lane_pays_for_it)
 		EXPECT_EQ(0, distmind_pool_vgpu_delete(self->pool, records[i].id));
 	}
 	gpu_stop(self->pool, &gpu);
+}
+
+/* A gpu with room for many small buffers, and a vgpu that has filled it with them. */
+#define CROWD 16384
+
+struct crowd {
+	struct gpu gpu;
+	struct distmind_vgpu *vgpu;
+	struct distmind_queue *queue;
+	struct distmind_timeline *done;
+	struct distmind_buffer *large;
+	uint32_t id;
+	uint64_t filled_ns; /* how long it took to fill it */
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ULL + now.tv_nsec;
+}
+
+static int crowd_start(struct distmind_pool *pool, struct crowd *crowd)
+{
+	struct distmind_engine_params params = {
+		.name = "crowd", .kind = "residency", .memory = CROWD * PAGE,
+		.numa_node = DISTMIND_NUMA_ANY, .compute_lanes = 2,
+	};
+	struct distmind_vgpu_record record = {
+		.memory = 2 * CROWD * PAGE, .share = 500, .sched_class = DISTMIND_CLASS_STANDARD,
+	};
+	struct distmind_buffer_create create;
+	int err = gpu_start(&crowd->gpu, &params, run_job);
+
+	if (err)
+		return err;
+	record.gpu = distmind_engine_gpu(crowd->gpu.engine);
+	err = library_vgpu_create(pool, &record, &crowd->vgpu);
+	crowd->id = record.id;
+	crowd->filled_ns = now_ns();
+	for (uint32_t i = 0; !err && i < CROWD; i++)
+		err = buffer_create(distmind_vgpu_fd(crowd->vgpu), PAGE, &create);
+	crowd->filled_ns = now_ns() - crowd->filled_ns;
+	if (!err)
+		err = distmind_buffer_create(crowd->vgpu, CROWD * PAGE, DISTMIND_BUFFER_DATA,
+					     &crowd->large);
+	if (!err)
+		err = distmind_queue_create(crowd->vgpu, DISTMIND_LANE_COMPUTE, 1, &crowd->queue);
+	return err ? err : distmind_timeline_create(crowd->vgpu, 0, &crowd->done);
+}
+
+/* A job that needs all of the memory: everybody else must go. */
+static int crowd_clear(struct crowd *crowd, struct distmind_batch *batch)
+{
+	int err;
+
+	distmind_batch_launch(batch, OP_HOLD, 1);
+	distmind_batch_number(batch, 0);
+	distmind_batch_range(batch, crowd->large, 0, PAGE);
+	distmind_batch_signal(batch, crowd->done, 1);
+	err = distmind_queue_submit(crowd->queue, batch, NULL);
+	distmind_batch_clear(batch);
+	return err;
+}
+
+static void crowd_end(struct distmind_pool *pool, struct crowd *crowd)
+{
+	distmind_timeline_destroy(crowd->done);
+	distmind_queue_destroy(crowd->queue);
+	distmind_buffer_destroy(crowd->large);
+	distmind_vgpu_close(crowd->vgpu);
+	distmind_pool_vgpu_delete(pool, crowd->id);
+	gpu_stop(pool, &crowd->gpu);
+}
+
+/* Who goes first is looked for among all: not for each of so many. */
+TEST_F_TIMEOUT(residency, a_crowd_goes_in_about_the_time_that_it_took_to_come, 120)
+{
+	struct distmind_gpu_record gpu;
+	struct crowd crowd;
+	uint64_t start;
+
+	ASSERT_EQ(0, crowd_start(self->pool, &crowd));
+	start = now_ns();
+	ASSERT_EQ(0, crowd_clear(&crowd, self->batch));
+	EXPECT_EQ(0, distmind_timeline_wait(crowd.done, 1, 100000));
+	EXPECT_GT(2 * crowd.filled_ns, now_ns() - start);
+	ASSERT_EQ(0, distmind_pool_gpu(self->pool, distmind_engine_gpu(crowd.gpu.engine), &gpu));
+	EXPECT_EQ(CROWD, gpu.memory_evictions);
+	crowd_end(self->pool, &crowd);
 }
 
 TEST_HARNESS_MAIN
