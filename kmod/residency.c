@@ -14,8 +14,9 @@
  * buffer->resident and the ranges are changed under heap->lock. The usual case, all
  * of a job's buffers are there, takes no lock: active is raised, then resident is
  * looked at. Eviction does it the other way round, with a full barrier between, so
- * one of the two sees the other. buffer->gpu changes under move_lock, and only of a
- * buffer that is neither resident nor active.
+ * one of the two sees the other. buffer->gpu changes under move_lock and the lock of
+ * the heap that is left, and only of a buffer that is neither resident nor active: so
+ * under a heap's lock, what is for that heap stays so.
  *
  * A job that has no room because of the jobs on other lanes, or of what is pinned,
  * waits, on its lane and holding nothing, until one of them goes.
@@ -85,7 +86,8 @@ bool distmind_residency_try(struct distmind_gpu *gpu, struct distmind_job *job, 
 
 		if (!buffer)
 			continue;
-		if (!READ_ONCE(buffer->resident) || READ_ONCE(buffer->gpu) != gpu) {
+		/* In this order: it is resident on the gpu, and at the place, seen then. */
+		if (!smp_load_acquire(&buffer->resident) || READ_ONCE(buffer->gpu) != gpu) {
 			if (deactivate(job))
 				distmind_residency_wake();
 			return false;
@@ -210,11 +212,28 @@ static bool fits_alone(const struct distmind_gpu *gpu, const struct distmind_job
 	return true;
 }
 
-/* 0: all its buffers are there, and active. -EAGAIN: others are in the way. */
+/* Whether all its buffers are for this heap; under its lock. */
+static bool are_here(const struct distmind_gpu *gpu, const struct distmind_job *job)
+{
+	u32 i;
+
+	for (i = 0; i < job->arg_count; i++) {
+		if (job->buffers[i] && READ_ONCE(job->buffers[i]->gpu) != gpu)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * 0: all its buffers are there, and active. -EAGAIN: others are in the way, or have
+ * taken one of them elsewhere.
+ */
 static int bring_in(struct distmind_gpu *gpu, struct distmind_job *job)
 {
 	int err;
 
+	if (!are_here(gpu, job))
+		return -EAGAIN;
 	if (!fits_alone(gpu, job))
 		return -ENOSPC;
 	activate(job);
@@ -244,16 +263,20 @@ static int move(struct distmind_buffer *buffer, struct distmind_gpu *gpu)
 	if (old == gpu)
 		goto out;
 	mutex_lock(&old->heap.lock);
-	if (buffer->resident && !put_out(&old->heap, buffer))
+	if (buffer->resident ? !put_out(&old->heap, buffer) : atomic_read(&buffer->active))
 		err = -EAGAIN;
-	mutex_unlock(&old->heap.lock);
-	if (!err && buffer->count > gpu->heap.pages)
+	else if (buffer->count > gpu->heap.pages)
 		err = -ENOSPC;
 	if (!err) {
 		distmind_gpu_get(gpu);
 		buffer->gpu_id = gpu->id;
 		WRITE_ONCE(buffer->gpu, gpu);
+	}
+	mutex_unlock(&old->heap.lock);
+	if (!err) {
 		distmind_gpu_put(old);
+		/* Who wanted it there is to look again. */
+		distmind_residency_wake();
 	}
 out:
 	mutex_unlock(&move_lock);

@@ -494,4 +494,75 @@ TEST_F_TIMEOUT(residency, a_crowd_goes_in_about_the_time_that_it_took_to_come, 1
 	crowd_end(self->pool, &crowd);
 }
 
+/* A job that checks what is in a buffer; *done goes to 1 when it has ended. */
+static int check_later(struct distmind_vgpu *vgpu, struct distmind_batch *batch, unsigned char byte,
+		       struct distmind_buffer *buffer, struct distmind_queue **queue,
+		       struct distmind_timeline **done)
+{
+	int err = distmind_queue_create(vgpu, DISTMIND_LANE_COMPUTE, 1, queue);
+
+	if (!err)
+		err = distmind_timeline_create(vgpu, 0, done);
+	if (err)
+		return err;
+	distmind_batch_launch(batch, OP_CHECK, 1);
+	add_whole(batch, byte, buffer);
+	distmind_batch_signal(batch, *done, 1);
+	err = distmind_queue_submit(*queue, batch, NULL);
+	distmind_batch_clear(batch);
+	return err;
+}
+
+/*
+ * Both find the heap locked by somebody who has to put out a crowd: first the owner's
+ * job, to take the buffer to another gpu, then one that uses it where it still is.
+ */
+TEST_F_TIMEOUT(residency, a_buffer_that_two_gpus_want_at_once_is_in_one_of_them, 120)
+{
+	struct distmind_vgpu_record owner = {
+		.memory = HEAP, .share = 500, .sched_class = DISTMIND_CLASS_STANDARD,
+	};
+	struct distmind_buffer *buffer, *imported;
+	struct distmind_timeline *done[2];
+	struct distmind_queue *queues[2];
+	struct distmind_vgpu *vgpu;
+	struct crowd crowd;
+	void *memory;
+	int fd, err;
+
+	ASSERT_EQ(0, crowd_start(self->pool, &crowd));
+	owner.gpu = distmind_engine_gpu(crowd.gpu.engine);
+	ASSERT_EQ(0, library_vgpu_create(self->pool, &owner, &vgpu));
+	ASSERT_EQ(0, distmind_buffer_create(vgpu, MiB, DISTMIND_BUFFER_DATA, &buffer));
+	ASSERT_EQ(0, distmind_buffer_map(buffer, &memory));
+	memset(memory, 42, MiB);
+	EXPECT_EQ(DISTMIND_OFFSET_NONE, place_of(buffer));
+	fd = distmind_buffer_export(buffer, DISTMIND_EXPORT_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, distmind_buffer_import(crowd.vgpu, fd, &imported));
+	close(fd);
+
+	ASSERT_EQ(0, crowd_clear(&crowd, self->batch));
+	owner.gpu = distmind_engine_gpu(self->gpus[1].engine);
+	ASSERT_EQ(0, distmind_pool_vgpu_set(self->pool, &owner, DISTMIND_SET_GPU));
+	ASSERT_EQ(0, check_later(vgpu, self->batch, 42, buffer, &queues[0], &done[0]));
+	usleep(1000);
+	err = check_later(crowd.vgpu, self->batch, 42, imported, &queues[1], &done[1]);
+	EXPECT_EQ(0, distmind_timeline_wait(done[0], 1, 20000));
+	if (!err)
+		err = distmind_timeline_wait(done[1], 1, 20000);
+	/* It was in time, or it was not. */
+	if (err)
+		EXPECT_EQ(-EXDEV, err);
+	for (int i = 0; i < 2; i++) {
+		distmind_timeline_destroy(done[i]);
+		distmind_queue_destroy(queues[i]);
+	}
+	distmind_buffer_destroy(imported);
+	distmind_buffer_destroy(buffer);
+	distmind_vgpu_close(vgpu);
+	EXPECT_EQ(0, distmind_pool_vgpu_delete(self->pool, owner.id));
+	crowd_end(self->pool, &crowd);
+}
+
 TEST_HARNESS_MAIN
