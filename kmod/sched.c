@@ -453,6 +453,9 @@ int distmind_sched_exchange(struct distmind_sched *sched, struct distmind_engine
 	else
 		admitting = true;
 	lane->admitting = admitting;
+	/* It can be asked now, whether the engine yields or not: who came before this waits. */
+	if (admitting)
+		distmind_sched_dispatch(sched, ktime_get_ns());
 	spin_unlock(&sched->lock);
 	return admitting ? deliver_later(sched, lane, &arg->job) : err;
 }
