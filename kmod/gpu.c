@@ -69,6 +69,7 @@ static void remove_locked(struct distmind_gpu *gpu)
 
 	lockdep_assert_held(&distmind_pool_lock);
 	distmind_sched_end(&gpu->sched, -EOWNERDEAD);
+	distmind_sched_quiesce(&gpu->sched);
 	list_for_each_entry_safe(vgpu, next, &gpu->vgpus, on_gpu)
 		distmind_vgpu_bind(vgpu, NULL);
 	gpu->state = DISTMIND_GPU_STATE_LOST;

@@ -14,8 +14,9 @@
  * process that submitted it, and the engine's thread waits on, see grant.c. What
  * becomes of a job that does not yield when asked is in ladder.c.
  *
- * The scheduler is part of its gpu, whose release waits for the work item, so
- * that one must not wait for what the release is called under.
+ * The scheduler is part of its gpu, whose removal waits for the work item. So that one
+ * has the gpu to the end, also if the jobs that it ends held it last; and it must not
+ * wait for what the removal is called under.
  */
 #include <linux/ktime.h>
 #include <linux/mm.h>
@@ -99,8 +100,6 @@ void distmind_sched_destroy(struct distmind_sched *sched)
 {
 	u32 i;
 
-	hrtimer_cancel(&sched->timer);
-	cancel_work_sync(&sched->work);
 	for (i = 0; i < sched->lane_count; i++) {
 		if (sched->lanes[i].page)
 			put_page(virt_to_page(sched->lanes[i].page));
@@ -458,6 +457,13 @@ int distmind_sched_exchange(struct distmind_sched *sched, struct distmind_engine
 		distmind_sched_dispatch(sched, ktime_get_ns());
 	spin_unlock(&sched->lock);
 	return admitting ? deliver_later(sched, lane, &arg->job) : err;
+}
+
+/* After its end, by who has a reference to the gpu: nothing becomes due by itself any more. */
+void distmind_sched_quiesce(struct distmind_sched *sched)
+{
+	hrtimer_cancel(&sched->timer);
+	cancel_work_sync(&sched->work);
 }
 
 /* The gpu is lost or removed: nothing runs any more, and everybody is told. */

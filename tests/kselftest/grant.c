@@ -356,6 +356,117 @@ TEST_F(hooked, a_deaf_process_is_off_the_device_while_others_run_and_then_goes_o
 	EXPECT_EQ(0, gpu.hangs);
 }
 
+static int hook_set(const char *name, int value)
+{
+	char path[96];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/module/distmind_test_hook/parameters/%s", name);
+	file = fopen(path, "w");
+	if (!file)
+		return -errno;
+	fprintf(file, "%d\n", value);
+	return fclose(file);
+}
+
+static bool hook_holds(void)
+{
+	FILE *file = fopen("/sys/module/distmind_test_hook/parameters/held", "r");
+	int c = file ? getc(file) : EOF;
+
+	if (file)
+		fclose(file);
+	return c == 'Y';
+}
+
+/* gpus that were made and are not gone. */
+static long living_gpus(void)
+{
+	FILE *file = fopen("/sys/kernel/debug/distmind/ledger", "r");
+	long created = -1, destroyed = 0;
+
+	if (!file)
+		return -1;
+	if (fscanf(file, "gpu %ld %ld", &created, &destroyed) != 2)
+		created = -1;
+	fclose(file);
+	return created - destroyed;
+}
+
+/* Takes every lane of a gpu that there is. */
+static void hold_both(uint32_t id, volatile uint64_t *ready)
+{
+	struct distmind_grant *grants[2];
+	struct distmind_vgpu *vgpu;
+
+	if (library_vgpu_open(id, &vgpu))
+		_exit(1);
+	for (int i = 0; i < 2; i++) {
+		if (distmind_grant_create(vgpu, DISTMIND_LANE_COMPUTE, &grants[i]) ||
+		    distmind_grant_begin(grants[i], 10000))
+			_exit(1);
+	}
+	*ready = 1;
+	for (;;)
+		pause();
+}
+
+struct removal {
+	struct distmind_pool *pool;
+	struct gpu gpu;
+};
+
+static void *remove_gpu(void *arg)
+{
+	struct removal *removal = arg;
+
+	gpu_stop(removal->pool, &removal->gpu);
+	return NULL;
+}
+
+/* The hook has ended one grant and is busy with the other when all else of the gpu goes. */
+TEST_F(hooked, a_gpu_can_go_while_the_hook_works)
+{
+	struct distmind_engine_params params = {
+		.name = "going", .kind = "hooked", .memory = MiB, .numa_node = DISTMIND_NUMA_ANY,
+		.compute_lanes = 2, .capabilities = DISTMIND_ENGINE__ALL,
+	};
+	struct removal removal = { .pool = self->bed.pool };
+	struct distmind_vgpu_record record = { .id = self->bed.id };
+	volatile uint64_t *shared = self->bed.shared;
+	long before = living_gpus();
+	struct timespec soon;
+	pthread_t thread;
+	bool joined;
+	pid_t pid;
+
+	ASSERT_LT(0, before);
+	ASSERT_EQ(0, gpu_start(&removal.gpu, &params, run_blocks));
+	record.gpu = distmind_engine_gpu(removal.gpu.engine);
+	ASSERT_EQ(0, distmind_pool_gpu_grace(self->bed.pool, record.gpu, SECOND / 100));
+	ASSERT_EQ(0, distmind_pool_vgpu_set(self->bed.pool, &record, DISTMIND_SET_GPU));
+	shared[1] = 0;
+	pid = fork();
+	if (!pid)
+		hold_both(self->bed.id, &shared[1]);
+	ASSERT_LT(0, WAIT_UNTIL(shared[1]));
+	ASSERT_EQ(0, hook_set("hold", 1));
+	record.gpu = DISTMIND_GPU_NONE;
+	ASSERT_EQ(0, distmind_pool_vgpu_set(self->bed.pool, &record, DISTMIND_SET_GPU));
+	ASSERT_LT(0, WAIT_UNTIL(hook_holds()));
+	ASSERT_EQ(0, kill(pid, SIGKILL));
+	EXPECT_EQ(128 + SIGKILL, child_status(pid));
+	/* It goes at once, or waits for the hook. */
+	ASSERT_EQ(0, pthread_create(&thread, NULL, remove_gpu, &removal));
+	clock_gettime(CLOCK_REALTIME, &soon);
+	soon.tv_sec++;
+	joined = !pthread_timedjoin_np(thread, NULL, &soon);
+	ASSERT_EQ(0, hook_set("hold", -1));
+	if (!joined)
+		pthread_join(thread, NULL);
+	EXPECT_LT(0, WAIT_UNTIL(living_gpus() == before));
+}
+
 TEST_F(hooked, a_hook_that_fails_leaves_it_to_the_hang_limit)
 {
 	FILE *refuse = fopen("/sys/module/distmind_test_hook/parameters/refuse", "w");

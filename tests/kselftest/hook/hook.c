@@ -8,6 +8,7 @@
 #include <linux/module.h>
 #include <linux/pid.h>
 #include <linux/sched/signal.h>
+#include <linux/wait.h>
 
 #include "kmod/preempt.h"
 
@@ -23,10 +24,35 @@ static int resumptions;
 module_param(resumptions, int, 0444);
 MODULE_PARM_DESC(resumptions, "how often somebody was let go on");
 
+static bool held;
+module_param(held, bool, 0444);
+MODULE_PARM_DESC(held, "somebody is being evicted from the lane to hold");
+
+static int hold = -1;
+static DECLARE_WAIT_QUEUE_HEAD(hold_wait);
+
+static int hold_set(const char *value, const struct kernel_param *param)
+{
+	int err = param_set_int(value, param);
+
+	wake_up_all(&hold_wait);
+	return err;
+}
+
+static const struct kernel_param_ops hold_ops = {
+	.set = hold_set,
+	.get = param_get_int,
+};
+module_param_cb(hold, &hold_ops, &hold, 0644);
+MODULE_PARM_DESC(hold, "lane whose eviction lasts until this is another one");
+
 static int evict(const struct distmind_preempt *preempt)
 {
 	if (refuse)
 		return -EIO;
+	WRITE_ONCE(held, READ_ONCE(hold) == (int)preempt->lane);
+	wait_event(hold_wait, READ_ONCE(hold) != (int)preempt->lane);
+	WRITE_ONCE(held, false);
 	if (preempt->pid)
 		kill_pid(preempt->pid, SIGSTOP, 1);
 	WRITE_ONCE(evictions, evictions + 1);
