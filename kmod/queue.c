@@ -37,6 +37,9 @@
 /* Not an errno: the job goes with its queue. */
 #define JOB_DROPPED 1
 
+/* Jobs and waits of a queue that are looked at before others get the lock. */
+#define ADVANCE_MAX 1024
+
 static atomic64_t last_job;
 
 /* Tenants */
@@ -150,6 +153,19 @@ void distmind_job_end(struct distmind_job *job, int error, struct list_head *end
 	list_move_tail(&job->link, ended);
 }
 
+/* Others have had the lock. */
+static void queue_resume(struct distmind_queue *queue, struct list_head *ended)
+{
+	struct distmind_sched *sched = &queue->tenant->gpu->sched;
+	u64 now;
+
+	spin_lock(&sched->lock);
+	now = ktime_get_ns();
+	distmind_queue_advance(queue, now, ended);
+	distmind_sched_dispatch(sched, now);
+	spin_unlock(&sched->lock);
+}
+
 /* Without any lock. */
 void distmind_job_end_all(struct list_head *ended)
 {
@@ -164,6 +180,8 @@ void distmind_job_end_all(struct list_head *ended)
 			distmind_ladder_resume(job);
 		if (job->signal)
 			distmind_timeline_signal(job->signal, job->signal_value, error, ended);
+		if (READ_ONCE(job->queue->paused))
+			queue_resume(job->queue, ended);
 		distmind_job_free(job);
 		cond_resched();
 	}
@@ -297,15 +315,19 @@ void distmind_queue_end(struct distmind_queue *queue, int error)
 
 /*
  * Bring the first job as far as it gets without a lane: to a wait, to being
- * ready, or to its end, and then the next one.
+ * ready, or to its end, and then the next one. If there are many it pauses when
+ * some have ended, and goes on when these are: the caller must see to that, by
+ * distmind_job_end_all().
  */
 void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_head *ended)
 {
 	struct distmind_sched *sched = &queue->tenant->gpu->sched;
 	struct policy_tenant *tenant = queue->entity.tenant;
 	struct distmind_job *job;
+	u32 looks = 0;
 
 	lockdep_assert_held(&sched->lock);
+	WRITE_ONCE(queue->paused, false);
 	while (!queue->running && !queue->waiting && queue->entity.state == POLICY_IDLE &&
 	       (job = list_first_entry_or_null(&queue->jobs, struct distmind_job, link))) {
 		int state = 1;
@@ -321,7 +343,12 @@ void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_h
 		if (!state) {
 			queue->waiting = true;
 		} else if (state < 0 || job->type == DISTMIND_JOB_BARRIER) {
+			looks += 1 + job->waited;
 			distmind_job_end(job, min(state, 0), ended);
+			if (looks >= ADVANCE_MAX) {
+				WRITE_ONCE(queue->paused, true);
+				break;
+			}
 		} else {
 			if (!job->ready_ns)
 				job->ready_ns = now;

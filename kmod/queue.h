@@ -112,6 +112,8 @@ struct distmind_job {
  * @waiter: waits for what the first job waits for
  * @waiting: @waiter is armed or about to be called
  * @running: the first job is on a lane
+ * @paused: its jobs were not advanced as far as they could be: whoever ends the ones
+ *	before goes on
  * @in_tenant: in the tenant's list
  * @error: 0, or why it has ended
  * @page: what its owner sees, or NULL: nobody watches
@@ -130,6 +132,7 @@ struct distmind_queue {
 	struct distmind_timeline_waiter waiter;
 	bool waiting;
 	bool running;
+	bool paused;
 	struct list_head in_tenant;
 	int error;
 	struct distmind_queue_page *page;

@@ -415,6 +415,75 @@ TEST_F(execute, a_long_chain_of_barriers_ends_at_one_signal)
 	close(fd);
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ULL + now.tv_nsec;
+}
+
+/* Somebody who wants to run all the time, and for how long he could not. */
+struct bystander {
+	bool quit;
+	uint64_t longest_ns;
+};
+
+static void *stand_by(void *arg)
+{
+	struct bystander *bystander = arg;
+	uint64_t now, last = now_ns();
+
+	while (!__atomic_load_n(&bystander->quit, __ATOMIC_RELAXED)) {
+		now = now_ns();
+		if (now - last > bystander->longest_ns)
+			bystander->longest_ns = now - last;
+		last = now;
+	}
+	return NULL;
+}
+
+/* 65536 barriers, each of which waits for the same 240 times. */
+TEST_F_TIMEOUT(execute, a_signal_that_ends_many_jobs_lets_others_in_between, 120)
+{
+	uint32_t queue = new_queue(self->vgpu, DISTMIND_LANE_COMPUTE, DISTMIND_QUEUE_DEPTH_MAX);
+	struct distmind_job_desc *jobs = calloc(DISTMIND_SUBMIT_MAX, sizeof(*jobs));
+	struct bystander bystander = { 0 };
+	struct distmind_wait waits[240];
+	struct distmind_submit submit = {
+		.jobs = (uintptr_t)jobs, .waits = (uintptr_t)waits, .queue = queue,
+		.job_count = DISTMIND_SUBMIT_MAX, .wait_count = COUNT(waits),
+	};
+	uint32_t go, done;
+	pthread_t thread;
+	uint64_t took;
+	int fg, fd;
+
+	go = new_timeline(self->vgpu, &fg);
+	done = new_timeline(self->vgpu, &fd);
+	for (int i = 0; i < COUNT(waits); i++)
+		waits[i] = (struct distmind_wait){ .timeline = go, .value = 1 };
+	for (uint64_t i = 0; i < DISTMIND_QUEUE_DEPTH_MAX; i += DISTMIND_SUBMIT_MAX) {
+		for (int j = 0; j < DISTMIND_SUBMIT_MAX; j++)
+			jobs[j] = (struct distmind_job_desc){
+				.type = DISTMIND_JOB_BARRIER, .waits = COUNT(waits),
+				.signal = done, .signal_value = i + j + 1,
+			};
+		ASSERT_EQ(0, call(self->vgpu, DISTMIND_IOC_SUBMIT, &submit));
+	}
+	ASSERT_EQ(0, pthread_create(&thread, NULL, stand_by, &bystander));
+	took = now_ns();
+	ASSERT_EQ(0, signal_to(fg, 1));
+	took = now_ns() - took;
+	EXPECT_EQ(0, wait_for(fd, DISTMIND_QUEUE_DEPTH_MAX));
+	__atomic_store_n(&bystander.quit, true, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+	EXPECT_GT(took / 5, bystander.longest_ns);
+	free(jobs);
+	close(fg);
+	close(fd);
+}
+
 TEST_F(execute, a_full_queue_says_so_and_takes_nothing)
 {
 	uint32_t queue = new_queue(self->vgpu, DISTMIND_LANE_COMPUTE, 4), timeline;
