@@ -2,6 +2,7 @@
 #ifndef _DISTMIND_IOCTL_H
 #define _DISTMIND_IOCTL_H
 
+#include <linux/errno.h>
 #include <linux/fs.h>
 #include <uapi/linux/distmind.h>
 
@@ -23,6 +24,15 @@ struct distmind_ioctl {
 
 long distmind_ioctl_dispatch(struct file *file, unsigned int cmd, unsigned long arg,
 			     const struct distmind_ioctl *table, size_t count);
+
+/*
+ * Whether somebody may be told so by a call's return value. From ERESTARTSYS on they
+ * are the kernel's own, and on the way to user space orders to do the call once more.
+ */
+static inline bool distmind_ioctl_is_error(int error)
+{
+	return error < 0 && error > -ERESTARTSYS;
+}
 
 int distmind_ioctl_query(struct file *file, void *arg, void __user *user);
 bool distmind_ioctl_name_valid(const char name[DISTMIND_NAME_LEN]);

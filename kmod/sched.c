@@ -25,6 +25,7 @@
 #include "buffer.h"
 #include "gpu.h"
 #include "grant.h"
+#include "ioctl.h"
 #include "ladder.h"
 #include "lane.h"
 #include "queue.h"
@@ -418,7 +419,7 @@ int distmind_sched_exchange(struct distmind_sched *sched, struct distmind_engine
 
 	if (arg->pad || arg->lane >= sched->lane_count ||
 	    arg->timeout_ms > DISTMIND_TIMEOUT_MAX_MS || arg->status > DISTMIND_DONE_YIELDED ||
-	    arg->status < -MAX_ERRNO)
+	    (arg->status < 0 && !distmind_ioctl_is_error(arg->status)))
 		return -EINVAL;
 	memset(&arg->job, 0, sizeof(arg->job));
 	lane = &sched->lanes[arg->lane];

@@ -321,7 +321,7 @@ static int timeline_fail(struct file *file, void *arg, void __user *user)
 {
 	struct distmind_timeline_fail *fail = arg;
 
-	if (fail->pad || fail->error >= 0 || fail->error < -MAX_ERRNO)
+	if (fail->pad || !distmind_ioctl_is_error(fail->error))
 		return -EINVAL;
 	return signal_by_process(file, fail->value, U64_MAX, fail->error);
 }

@@ -279,6 +279,8 @@ TEST_F(weights, a_load_that_fails_fails_what_waits_for_it_and_nothing_else)
 	EXPECT_EQ(0, distmind_timeline_wait(self->done, 1, 10000));
 	EXPECT_EQ(-EINVAL, distmind_timeline_fail(self->load, 1, -EIO));
 	EXPECT_EQ(-EINVAL, distmind_timeline_fail(self->load, 2, 5));
+	/* Not an error: the kernel's own order to restart a call, with what it remembers of it. */
+	EXPECT_EQ(-EINVAL, distmind_timeline_fail(self->load, 2, -516));
 	ASSERT_EQ(0, distmind_timeline_fail(self->load, 2, -EIO));
 	EXPECT_EQ(-EIO, distmind_timeline_wait(self->done, 2, 10000));
 	EXPECT_EQ(0, distmind_timeline_status(self->load, 1));
