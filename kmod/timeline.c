@@ -31,16 +31,20 @@
 #include "timeline.h"
 #include "trace.h"
 
-/* Eventfds of one timeline; each signal looks at all of them. */
+/* Eventfds of one open file: who has another one of the timeline is not kept from his. */
 #define WATCHES_MAX 64
 
 /**
  * struct watch - an eventfd to tell when a value is reached
- * @link: in timeline->watches
+ * @node: in timeline->watches
+ * @opened: the open file that it belongs to
+ * @link: in its list
  * @value: which
  * @eventfd: whom to tell
  */
 struct watch {
+	struct rb_node node;
+	struct opened *opened;
 	struct list_head link;
 	u64 value;
 	struct eventfd_ctx *eventfd;
@@ -50,10 +54,14 @@ struct watch {
  * struct opened - an open file of a timeline
  * @timeline: which; held
  * @poll_value: poll() reports the value from here on
+ * @watches: that were asked for by this file; under the timeline's lock
+ * @watch_count: how many
  */
 struct opened {
 	struct distmind_timeline *timeline;
 	u64 poll_value;
+	struct list_head watches;
+	u32 watch_count;
 };
 
 static atomic64_t last_id;
@@ -76,7 +84,7 @@ struct distmind_timeline *distmind_timeline_create(u64 value, u32 vgpu)
 	timeline->told_ns = ktime_get_ns();
 	spin_lock_init(&timeline->lock);
 	timeline->waiters = RB_ROOT_CACHED;
-	INIT_LIST_HEAD(&timeline->watches);
+	timeline->watches = RB_ROOT_CACHED;
 	init_waitqueue_head(&timeline->wait);
 	timeline->page->value = value;
 	timeline->page->failed_value = U64_MAX;
@@ -84,9 +92,16 @@ struct distmind_timeline *distmind_timeline_create(u64 value, u32 vgpu)
 	return timeline;
 }
 
-static void drop_watch(struct watch *watch)
+static bool watches_less(struct rb_node *a, const struct rb_node *b)
 {
+	return rb_entry(a, struct watch, node)->value < rb_entry(b, struct watch, node)->value;
+}
+
+static void drop_watch(struct distmind_timeline *timeline, struct watch *watch)
+{
+	rb_erase_cached(&watch->node, &timeline->watches);
 	list_del(&watch->link);
+	watch->opened->watch_count--;
 	eventfd_ctx_put(watch->eventfd);
 	kfree(watch);
 }
@@ -94,11 +109,9 @@ static void drop_watch(struct watch *watch)
 static void timeline_release(struct kref *ref)
 {
 	struct distmind_timeline *timeline = container_of(ref, struct distmind_timeline, ref);
-	struct watch *watch, *next;
 
 	WARN_ON(!RB_EMPTY_ROOT(&timeline->waiters.rb_root));
-	list_for_each_entry_safe(watch, next, &timeline->watches, link)
-		drop_watch(watch);
+	WARN_ON(!RB_EMPTY_ROOT(&timeline->watches.rb_root));
 	put_page(virt_to_page(timeline->page));
 	kfree(timeline);
 	distmind_ledger_destroyed(DISTMIND_OBJECT_TIMELINE);
@@ -161,7 +174,7 @@ static struct distmind_timeline_waiter *take_waiter(struct distmind_timeline *ti
  */
 static int advance(struct distmind_timeline *timeline, u64 from, u64 to, int error)
 {
-	struct watch *watch, *next;
+	struct rb_node *first;
 
 	lockdep_assert_held(&timeline->lock);
 	if (from <= timeline->page->value)
@@ -172,12 +185,13 @@ static int advance(struct distmind_timeline *timeline, u64 from, u64 to, int err
 	}
 	/* Pairs with status() and with readers of the page. */
 	smp_store_release(&timeline->page->value, to);
-	list_for_each_entry_safe(watch, next, &timeline->watches, link) {
+	while ((first = rb_first_cached(&timeline->watches))) {
+		struct watch *watch = rb_entry(first, struct watch, node);
+
 		if (watch->value > to)
-			continue;
+			break;
 		distmind_eventfd_signal(watch->eventfd);
-		timeline->watch_count--;
-		drop_watch(watch);
+		drop_watch(timeline, watch);
 	}
 	return 0;
 }
@@ -328,7 +342,8 @@ static int timeline_fail(struct file *file, void *arg, void __user *user)
 
 static int timeline_watch(struct file *file, void *arg, void __user *user)
 {
-	struct distmind_timeline *timeline = ((struct opened *)file->private_data)->timeline;
+	struct opened *opened = file->private_data;
+	struct distmind_timeline *timeline = opened->timeline;
 	struct distmind_timeline_watch *request = arg;
 	struct watch *watch;
 	int err = 0;
@@ -338,6 +353,7 @@ static int timeline_watch(struct file *file, void *arg, void __user *user)
 	watch = kmalloc(sizeof(*watch), GFP_KERNEL_ACCOUNT);
 	if (!watch)
 		return -ENOMEM;
+	watch->opened = opened;
 	watch->value = request->value;
 	watch->eventfd = eventfd_ctx_fdget(request->eventfd);
 	if (IS_ERR(watch->eventfd)) {
@@ -346,15 +362,15 @@ static int timeline_watch(struct file *file, void *arg, void __user *user)
 		return err;
 	}
 	spin_lock(&timeline->lock);
-	list_add(&watch->link, &timeline->watches);
+	rb_add_cached(&watch->node, &timeline->watches, watches_less);
+	list_add(&watch->link, &opened->watches);
+	opened->watch_count++;
 	if (status(timeline, watch->value) != NOT_YET) {
 		distmind_eventfd_signal(watch->eventfd);
-		drop_watch(watch);
-	} else if (timeline->watch_count == WATCHES_MAX) {
-		drop_watch(watch);
+		drop_watch(timeline, watch);
+	} else if (opened->watch_count > WATCHES_MAX) {
+		drop_watch(timeline, watch);
 		err = -ENOSPC;
-	} else {
-		timeline->watch_count++;
 	}
 	spin_unlock(&timeline->lock);
 	return err;
@@ -424,8 +440,14 @@ static int timeline_mmap(struct file *file, struct vm_area_struct *vma)
 static int timeline_close(struct inode *inode, struct file *file)
 {
 	struct opened *opened = file->private_data;
+	struct distmind_timeline *timeline = opened->timeline;
+	struct watch *watch, *next;
 
-	distmind_timeline_put(opened->timeline);
+	spin_lock(&timeline->lock);
+	list_for_each_entry_safe(watch, next, &opened->watches, link)
+		drop_watch(timeline, watch);
+	spin_unlock(&timeline->lock);
+	distmind_timeline_put(timeline);
 	kfree(opened);
 	return 0;
 }
@@ -449,6 +471,7 @@ int distmind_timeline_export(struct distmind_timeline *timeline, u32 flags)
 		return -ENOMEM;
 	distmind_timeline_get(timeline);
 	opened->timeline = timeline;
+	INIT_LIST_HEAD(&opened->watches);
 	fd = anon_inode_getfd("[distmind-timeline]", &timeline_fops, opened,
 			      (flags & DISTMIND_EXPORT_RDWR ? O_RDWR : O_RDONLY) |
 			      (flags & DISTMIND_EXPORT_CLOEXEC ? O_CLOEXEC : 0));

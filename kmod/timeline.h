@@ -36,8 +36,7 @@ struct distmind_timeline_waiter {
  * @lock: guards everything below; nests inside a gpu's scheduler lock
  * @page: what user space maps: the value and the failure
  * @waiters: by value
- * @watches: eventfds, a few
- * @watch_count: how many
+ * @watches: eventfds, by value
  * @told_ns: when a process has last signalled it, or it was made
  * @wait: who sleeps for a value
  */
@@ -48,8 +47,7 @@ struct distmind_timeline {
 	spinlock_t lock; /* see above */
 	struct distmind_timeline_page *page;
 	struct rb_root_cached waiters;
-	struct list_head watches;
-	u32 watch_count;
+	struct rb_root_cached watches;
 	u64 told_ns;
 	wait_queue_head_t wait;
 };

@@ -4,6 +4,8 @@
  * is on its way from the memory pool. The test is the daemon that owns the buffer
  * and loads it, the tenant, and the engine.
  */
+#include <sys/eventfd.h>
+
 #include "kselftest_harness.h"
 #include "library_test.h"
 
@@ -151,6 +153,35 @@ TEST_F(weights, a_timeline_exported_to_watch_is_waited_for_and_not_signalled)
 	EXPECT_EQ(0, distmind_timeline_wait(watched, 2, 10000));
 	distmind_timeline_destroy(shared);
 	distmind_timeline_destroy(watched);
+}
+
+TEST_F(weights, who_may_only_watch_does_not_keep_others_from_watching)
+{
+	struct distmind_timeline *watched;
+	int fd, event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), err, count = 0;
+	eventfd_t value;
+
+	ASSERT_LE(0, event);
+	fd = distmind_timeline_export(self->load, DISTMIND_EXPORT_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, distmind_timeline_import(self->tenant, fd, &watched));
+	close(fd);
+	/* For what will never be. */
+	do {
+		err = distmind_timeline_watch(watched, UINT64_MAX, event);
+	} while (!err && ++count < 1000);
+	EXPECT_EQ(-ENOSPC, err);
+	EXPECT_EQ(0, distmind_timeline_watch(self->load, 1, event));
+	EXPECT_EQ(0, distmind_timeline_watch(self->load, 3, event));
+	ASSERT_EQ(0, distmind_timeline_signal(self->load, 2));
+	EXPECT_EQ(0, eventfd_read(event, &value));
+	EXPECT_EQ(1, value);
+	/* And what he watched goes with him. */
+	distmind_timeline_destroy(watched);
+	ASSERT_EQ(0, distmind_timeline_fail(self->load, 3, -EIO));
+	EXPECT_EQ(0, eventfd_read(event, &value));
+	EXPECT_EQ(1, value);
+	close(event);
 }
 
 TEST_F(weights, a_copy_into_them_is_refused)

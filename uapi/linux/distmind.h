@@ -536,8 +536,10 @@ struct distmind_timeline_fail {
 /**
  * struct distmind_timeline_watch - signal an eventfd when a value is reached
  * @value: which
- * @eventfd: signalled once
+ * @eventfd: signalled once, if this descriptor is still open then
  * @pad: must be 0
+ *
+ * Errors: ENOSPC 64 values are watched by this descriptor.
  */
 struct distmind_timeline_watch {
 	__aligned_u64 value;
