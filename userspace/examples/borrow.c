@@ -5,9 +5,12 @@
  * looks between two pieces of work whether somebody needs the lane more, and
  * gives it back if so.
  *
+ * It ends after so many seconds, or when it is told to by SIGTERM.
+ *
  * usage: distmindctl run --memory 16M -- borrow [SECONDS]
  */
 #include <distmind.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +18,14 @@
 
 #define SIZE 128
 #define MINUTE_MS 60000
+
+static volatile sig_atomic_t told_to_end;
+
+static void on_term(int number)
+{
+	(void)number;
+	told_to_end = 1;
+}
 
 static void die(const char *what, int err)
 {
@@ -47,6 +58,7 @@ int main(int argc, char **argv)
 	double trace = 0;
 	int err;
 
+	signal(SIGTERM, on_term);
 	/* b turns a by one column: its numbers stay the same. */
 	for (int i = 0; i < SIZE; i++) {
 		a[i * SIZE + i] = (float)i;
@@ -60,7 +72,7 @@ int main(int argc, char **argv)
 		err = distmind_grant_begin(grant, MINUTE_MS);
 	if (err)
 		die("cannot borrow a lane", err);
-	while (time(NULL) < end) {
+	while (!told_to_end && time(NULL) < end) {
 		multiply(a, b, scratch);
 		pieces++;
 		if (!distmind_grant_asked(grant))
