@@ -358,7 +358,7 @@ TEST_F(residency, who_waits_for_room_on_a_lane_pays_for_it)
 	struct distmind_buffer *pinned, *large;
 	struct distmind_vgpu *vgpus[2];
 	struct distmind_queue *queues[2];
-	struct distmind_timeline *done;
+	struct distmind_timeline *done, *kept_out;
 	struct gpu gpu;
 
 	ASSERT_LE(0, importer);
@@ -374,8 +374,10 @@ TEST_F(residency, who_waits_for_room_on_a_lane_pays_for_it)
 	attach.value = distmind_buffer_export(pinned, DISTMIND_EXPORT_CLOEXEC | DISTMIND_EXPORT_RDWR);
 	ASSERT_EQ(0, call(importer, IMPORTER_CALL, &attach));
 	ASSERT_EQ(0, call(importer, IMPORTER_CALL, &pin));
+	ASSERT_EQ(0, distmind_timeline_create(vgpus[0], 0, &kept_out));
 	distmind_batch_launch(self->batch, OP_CHECK, 1);
 	add_whole(self->batch, 0, large);
+	distmind_batch_signal(self->batch, kept_out, 1);
 	ASSERT_EQ(0, distmind_queue_submit(queues[0], self->batch, NULL));
 	distmind_batch_clear(self->batch);
 	/* The other one has many that are short. */
@@ -390,8 +392,11 @@ TEST_F(residency, who_waits_for_room_on_a_lane_pays_for_it)
 	/* The lane went to and fro now and then, not for each of them. */
 	ASSERT_EQ(0, distmind_pool_vgpu(self->pool, records[0].id, &records[0]));
 	EXPECT_GT(100, records[0].preemptions);
+	/* It gets its room when nothing is pinned any more. */
 	close(attach.value);
 	close(importer);
+	EXPECT_EQ(0, distmind_timeline_wait(kept_out, 1, 20000));
+	distmind_timeline_destroy(kept_out);
 	distmind_timeline_destroy(done);
 	distmind_buffer_destroy(pinned);
 	distmind_buffer_destroy(large);
