@@ -149,7 +149,7 @@ deletes() {
 	distmindctl model delete once && distmindctl model delete twice && pool_keeps "not models"
 }
 
-plan 14
+plan 15
 configure 0
 echo "hot-half-life = 5s" >>"$work/conf"
 "$make_model" mlp "$work/mlp.st"
