@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Tracepoints tell the story of a pool.
+# processors: 1 (see tests/vm/harness/processors.py)
 . tests/kselftest/common/tap.sh
 
 events=/sys/kernel/tracing/events/distmind

@@ -3,6 +3,7 @@
 # distmindctl trace: what it tells of a load and of training that requests preempt, on
 # a gpu that is paced as in compute.sh, and what it leaves behind.
 # time-limit: 300
+# processors: 1 (see tests/vm/harness/processors.py)
 . tests/kselftest/common/tap.sh
 
 examples=$DISTMIND_BUILD/examples
