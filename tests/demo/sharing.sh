@@ -20,28 +20,42 @@ until [ -s "$work/engine" ]; do
 done
 
 preemptions() {
-	distmindctl -j gpu show $gpu | python3 -c '
-import json, sys
-print(json.load(sys.stdin)["gpus"][0]["preemptions"])'
+	distmindctl -j gpu show $gpu | sed -n 's/.*"preemptions": \([0-9]*\).*/\1/p'
 }
 
 share() { # POLICY
-	local train serve top before
+	local train serve top tracer before
 
 	before=$(preemptions)
 	distmindctl policy "$1" --gpu $gpu
 	distmindctl -j gpu show $gpu >"$work/before.$1"
 	"$examples/train" --seconds 60 --hidden 512 --batch 4 --json >"$work/train.$1" &
 	train=$!
-	"$examples/serve" --seconds 6 --rate 4 --objective 50 --json >"$work/serve.$1" &
+	# Before requests arrive: the picture is worth nothing without a preemption.
+	if [ "$1" = slo ]; then
+		distmindctl trace --gpu $gpu --svg "$DISTMIND_RUN/preemption.svg" \
+			>"$work/trace" 2>"$work/recording" &
+		tracer=$!
+		until grep -q recording "$work/recording"; do
+			kill -0 $tracer
+			sleep 0.1
+		done
+	fi
+	"$examples/serve" --seconds 10 --rate 4 --objective 50 --json >"$work/serve.$1" &
 	serve=$!
+	until distmindctl vgpu list | grep -q latency; do
+		kill -0 $serve
+		sleep 0.1
+	done
 	distmindctl -j top --once --interval 4s >"$work/top.$1" &
 	top=$!
-	# While requests arrive: the picture is worth nothing without a preemption.
 	if [ "$1" = slo ]; then
-		until [ "$(preemptions)" -gt "$before" ]; do :; done
-		distmindctl trace --gpu $gpu --duration 1s --svg "$DISTMIND_RUN/preemption.svg" \
-			>"$work/trace"
+		until [ "$(preemptions)" -gt $((before + 2)) ]; do
+			kill -0 $serve
+			sleep 0.1
+		done
+		kill $tracer
+		wait $tracer
 		if grep -q ' 0 preemptions' "$DISTMIND_RUN/preemption.svg"; then
 			echo "demo: the picture shows no preemption" >&2
 			exit 1
