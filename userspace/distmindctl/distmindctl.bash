@@ -81,7 +81,10 @@ _distmindctl()
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
-	--gpu) choices="none $(_distmindctl_values gpu id) $(_distmindctl_values gpu name)" ;;
+	--gpu)
+		choices="$(_distmindctl_values gpu id) $(_distmindctl_values gpu name)"
+		[[ ${words[*]} == "vgpu set"* ]] && choices="none $choices"
+		;;
 	--kind) choices=$(_distmindctl_values gpu kind) ;;
 	--uid) choices=$(compgen -u) ;;
 	--gid) choices=$(compgen -g) ;;
@@ -101,6 +104,7 @@ _distmindctl()
 			;;
 		"model load" | "model evict") choices="$(_distmindctl_values model name) --gpu $options" ;;
 		"model load "* | "model evict "*) choices="--gpu $options" ;;
+		"model push") choices="--order --replicas $options" ;;
 		"model push "*)
 			# Files, unless an option was begun.
 			if [[ $cur != -* ]]; then
@@ -114,19 +118,28 @@ _distmindctl()
 		"host forget "*) choices="--force $options" ;;
 		run) choices="$terms --kind --count --same-box --timeout --name $options --" ;;
 		pool) choices="show explain repack $options" ;;
-		"pool explain") choices="$(_distmindctl_values vgpu id) $terms --kind --count --same-box $options" ;;
+		"pool explain")
+			choices="$(_distmindctl_values vgpu id) $(_distmindctl_values vgpu name)"
+			choices+=" $terms --kind --count --same-box $options"
+			;;
 		"pool repack") choices="--free $options" ;;
 		policy) choices="fifo fair slo srpt $options" ;;
 		"policy "*) choices="--gpu --all $options" ;;
 		top) choices="--interval --once $options" ;;
 		trace) choices="--gpu --duration --output --svg $options" ;;
+		monitor) choices="--preempt $options" ;;
 		help) choices=$nouns ;;
 		"gpu show" | "gpu drain" | "gpu undrain" | "gpu remove" | "gpu grace" | "gpu hang")
 			choices="$(_distmindctl_values gpu id) $(_distmindctl_values gpu name) $options"
 			;;
 		"gpu grace "* | "gpu hang "*) choices="100ms 1s 10s $options" ;;
-		"vgpu show" | "vgpu delete") choices="$(_distmindctl_values vgpu id) $options" ;;
-		"vgpu set") choices="$(_distmindctl_values vgpu id) $terms --gpu $options" ;;
+		"vgpu show" | "vgpu delete")
+			choices="$(_distmindctl_values vgpu id) $(_distmindctl_values vgpu name) $options"
+			;;
+		"vgpu set")
+			choices="$(_distmindctl_values vgpu id) $(_distmindctl_values vgpu name)"
+			choices+=" $terms --gpu $options"
+			;;
 		"vgpu set "*) choices="$terms --gpu $options" ;;
 		"vgpu create") choices="$terms --gpu --name --uid --gid $options" ;;
 		*) choices=$options ;;
