@@ -12,7 +12,10 @@ static int print_row(const struct distmind_buffer_record *buffer, void *arg)
 	print_number(print, "gpu", "GPU", buffer->gpu);
 	print_text(print, "kind", "KIND", distmind_buffer_kind_name(buffer->kind));
 	print_size(print, "size", "SIZE", buffer->size);
-	print_size(print, "offset", "OFFSET", buffer->offset);
+	if (buffer->offset == DISTMIND_OFFSET_NONE)
+		print_none(print, "offset", "OFFSET");
+	else
+		print_size(print, "offset", "OFFSET", buffer->offset);
 	print_number(print, "pins", "PINS", buffer->pins);
 	print_row_close(print);
 	return 0;

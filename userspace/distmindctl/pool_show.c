@@ -137,13 +137,12 @@ int pool_show_command(struct ctl *ctl, int argc, char **argv)
 		goto out;
 	ctl_print_open(ctl, &print);
 	all = print_gpus(&print, &view);
-	if (!all.gpus) {
+	if (!all.gpus)
 		ctl_hint(ctl, GPU_HINT);
-	} else {
+	if (all.gpus || ctl->json)
 		print_boxes(&print, &view);
-		if (!ctl->json)
-			print_sentence(ctl, &all, view.pool->boxes.count);
-	}
+	if (all.gpus && !ctl->json)
+		print_sentence(ctl, &all, view.pool->boxes.count);
 	if (ctl->json) {
 		print_list_open(&print, "pool", PRINT_RECORD);
 		print_row_open(&print);
