@@ -124,7 +124,8 @@ static int host_forget(struct ctl *ctl, int argc, char **argv)
 	if (!ret) {
 		models = join(json_object_get(reply.body, "lost_models"));
 		ret = models ? print_forgotten(ctl, argv[0], models) :
-			       ctl_fail(ctl, "out of memory");
+			       ctl_fail(ctl, "host %s is forgotten; no memory to list what went "
+					     "with it, see: distmindctl model list", argv[0]);
 		free(models);
 	}
 	distmind_service_reply_end(&reply);

@@ -42,7 +42,7 @@ int model_name_check(struct ctl *ctl, const char *word)
 	if (model_name_valid(word))
 		return CTL_OK;
 	return ctl_usage(ctl, "'%s' cannot be a model's name: up to %d letters, digits, '.', '_' "
-			 "and '-'", word, MODEL_NAME_MAX);
+			 "and '-', beginning with a letter or a digit", word, MODEL_NAME_MAX);
 }
 
 static enum print_colour state_colour(const char *state)

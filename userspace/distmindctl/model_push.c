@@ -95,11 +95,13 @@ static int announce(struct push *push)
 
 	ret = model_manifest_encode(&push->image.manifest, &text, &len);
 	if (ret)
-		return ctl_fail(push->ctl, "cannot %s: %s", push->doing, strerror(-ret));
+		return ctl_fail(push->ctl, "cannot %s: %s; free memory and try again", push->doing,
+				strerror(-ret));
 	fd = distmind_service_memfd("manifest", text, len);
 	free(text);
 	if (fd < 0)
-		return ctl_fail(push->ctl, "cannot %s: memfd: %s", push->doing, strerror(-fd));
+		return ctl_fail(push->ctl, "cannot %s: memfd: %s; free memory and try again",
+				push->doing, strerror(-fd));
 	request.fds = &fd;
 	request.body = json_pack("{s:s, s:s, s:I}", "op", "push", "model", push->options->name,
 				 "replicas", (json_int_t)push->options->replicas);
@@ -168,8 +170,8 @@ static int send_chunks(struct push *push)
 
 		model_progress_show(done, push->missing_bytes, &progress);
 		if (fd < 0) {
-			ret = ctl_fail(push->ctl, "cannot %s: memfd: %s", push->doing,
-				       strerror(-fd));
+			ret = ctl_fail(push->ctl, "cannot %s: memfd: %s; free memory and try again",
+				       push->doing, strerror(-fd));
 			break;
 		}
 		request.fds = &fd;

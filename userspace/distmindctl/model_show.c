@@ -67,11 +67,13 @@ static int write_svg(struct ctl *ctl, const struct model_view *view, const char 
 	bool failed;
 
 	if (!file)
-		return ctl_fail(ctl, "cannot write %s: %s", path, strerror(errno));
+		return ctl_fail(ctl, "cannot write %s: %s; choose another file", path,
+				strerror(errno));
 	model_map_svg(view, file);
 	failed = ferror(file);
 	if (fclose(file) || failed)
-		return ctl_fail(ctl, "cannot write %s: %s", path, strerror(errno));
+		return ctl_fail(ctl, "cannot write %s: %s; make room or choose another file", path,
+				strerror(errno ? errno : EIO));
 	return CTL_OK;
 }
 

@@ -114,9 +114,10 @@ int ctl_help(struct ctl *ctl)
 	if (!ctl->noun)
 		overview(ctl);
 	fputs("\n"
-	      "  -j, --json   print JSON\n"
-	      "  --dry-run    say what would change, and change nothing\n"
-	      "  -h, --help   say how a command is used\n"
+	      "  -j, --json     print JSON\n"
+	      "  --dry-run      say what would change, and change nothing\n"
+	      "  -h, --help     say how a command is used\n"
+	      "  -V, --version  print the version; before a command only\n"
 	      "\n"
 	      "Commands can be shortened as long as they are unambiguous. See distmindctl(8).\n",
 	      ctl->out);

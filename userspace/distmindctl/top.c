@@ -124,8 +124,8 @@ static const struct distmind_vgpu_record *find_vgpu(const struct sample *before,
 }
 
 /*
- * Thousandths of the time that so many lanes had. A vgpu's time is counted when
- * its job leaves the lane, so that more may be counted than there was.
+ * Thousandths of the time that so many lanes had. A vgpu may have several lanes, and a wait
+ * is counted when it is over, so that more may be counted than there was.
  */
 static uint32_t part(uint64_t ns, uint64_t elapsed, uint32_t lanes)
 {

@@ -182,7 +182,7 @@ int model_manifest_check(const struct model_manifest *manifest, char *error)
 	if (!model_name_valid(manifest->name))
 		return model_error(error, -EINVAL,
 				   "name: \"%.64s\": write up to %d letters, digits, '.', '_' "
-				   "and '-'",
+				   "and '-', beginning with a letter or a digit",
 				   manifest->name, MODEL_NAME_MAX);
 	if (!manifest->size)
 		return model_error(error, -EINVAL,
