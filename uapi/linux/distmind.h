@@ -22,13 +22,14 @@
  *    tail as zero. A module that is older accepts a longer structure as long
  *    as the tail that it does not know is zero, and says E2BIG otherwise.
  *    So an old library works on a new module and the reverse.
- *  - An error leaves the caller's structure untouched, with one exception:
- *    ACQUIRE fills in @reason.
+ *  - An error leaves the caller's structure untouched, with two exceptions:
+ *    ACQUIRE fills in @reason, and SUBMIT @failed.
  *
  * Errors that mean the same in every call:
  *
  *   EINVAL       a field has a value that it can never have
  *   EFAULT       a pointer does not point to memory of the caller
+ *   E2BIG        the structure is longer than the module knows, and its tail is used
  *   ENOTTY       this node does not know the call
  *   ENOENT       no such handle in this open file
  *   ENODEV       the vgpu is gone: its lease ended or it was deleted
@@ -259,7 +260,7 @@ struct distmind_engine_job {
  * Errors: ETIMEDOUT no job came, what was handed back has been taken; EPROTO
  * the lane does not run @done: it is not its job, was handed back before, or
  * was failed for hanging (an answer to that is taken as such); EBUSY another
- * thread waits on the lane; ENODEV the gpu was removed.
+ * thread waits on the lane; ENODEV the gpu was removed, or none was registered.
  */
 struct distmind_engine_exchange {
 	__u32 lane;
@@ -401,6 +402,8 @@ struct distmind_buffer_info {
  * @flags: DISTMIND_EXPORT_*
  * @fd: out, the dma-buf's descriptor
  * @pad: must be 0
+ *
+ * Errors: EACCES the buffer was imported and can only be read, and _RDWR is asked for.
  */
 struct distmind_buffer_export {
 	__u32 handle;
@@ -421,6 +424,8 @@ struct distmind_buffer_export {
  *
  * The memory stays charged to the vgpu that created it. Jobs can use it while it is
  * on the gpu that their vgpu is bound to: EXDEV otherwise.
+ *
+ * Errors: EBADF no open file; EINVAL not a dma-buf of a buffer.
  */
 struct distmind_buffer_import {
 	__s32 fd;
@@ -477,6 +482,8 @@ struct distmind_timeline_destroy {
  * @flags: DISTMIND_EXPORT_*; without _RDWR the holder can only watch
  * @fd: out
  * @pad: must be 0
+ *
+ * Errors: EACCES it was imported and can only be watched, and _RDWR is asked for.
  */
 struct distmind_timeline_export {
 	__u32 handle;
@@ -489,6 +496,8 @@ struct distmind_timeline_export {
  * struct distmind_timeline_import - a handle for somebody's timeline
  * @fd: its descriptor
  * @handle: out; jobs can signal it only if @fd was exported with _RDWR
+ *
+ * Errors: EBADF it is not the descriptor of a timeline.
  */
 struct distmind_timeline_import {
 	__s32 fd;
@@ -515,6 +524,8 @@ struct distmind_timeline_wait {
  *
  * Also the argument of DISTMIND_IOC_TIMELINE_POLL: from which value on poll()
  * finds this descriptor readable, and in error if that value has failed.
+ *
+ * Errors, not of POLL: EBADF the descriptor was exported without _RDWR.
  */
 struct distmind_timeline_signal {
 	__aligned_u64 value;
@@ -526,6 +537,8 @@ struct distmind_timeline_signal {
  *	EINVAL otherwise. Values before it count as reached.
  * @error: a negative errno
  * @pad: must be 0
+ *
+ * Errors: EBADF the descriptor was exported without _RDWR.
  */
 struct distmind_timeline_fail {
 	__aligned_u64 value;
@@ -744,7 +757,8 @@ struct distmind_job_desc {
  * @failed; ERANGE a range of job @failed that is not within its buffer; EXDEV a
  * buffer of job @failed that is on another gpu; EOPNOTSUPP the gpu has no lane
  * for job @failed, or does not lend lanes; EBADFD a grant on a queue that is not
- * watched; EACCES job @failed copies into a buffer that it can only read.
+ * watched; EACCES job @failed copies into a buffer that it can only read, or signals
+ * a timeline that it can only watch.
  */
 struct distmind_submit {
 	__aligned_u64 jobs;
@@ -788,7 +802,7 @@ struct distmind_submit {
 #define DISTMIND_IOC_TIMELINE_WAIT	DISTMIND_IOC(0x60, timeline_wait)
 #define DISTMIND_IOC_TIMELINE_SIGNAL	DISTMIND_IOC(0x61, timeline_signal)
 #define DISTMIND_IOC_TIMELINE_WATCH	DISTMIND_IOC(0x62, timeline_watch)
-#define DISTMIND_IOC_TIMELINE_FAIL	DISTMIND_IOC(0x64, timeline_fail)
 #define DISTMIND_IOC_TIMELINE_POLL	DISTMIND_IOC(0x63, timeline_signal)
+#define DISTMIND_IOC_TIMELINE_FAIL	DISTMIND_IOC(0x64, timeline_fail)
 
 #endif /* _UAPI_LINUX_DISTMIND_H */
