@@ -2,13 +2,15 @@
 /*
  * Buffers.
  *
- * A buffer is held by the handle of its client, by each mapping of it and by
- * each dma-buf. With the last of these its range goes back to the heap and its
- * charge to the quota of the vgpu. It holds its vgpu and its gpu.
+ * A buffer is held by each handle of it, its own client's and those of who has
+ * imported it, by each job that uses it, each mapping of it and each dma-buf. With
+ * the last of these its range goes back to the heap and its charge to the quota of
+ * the vgpu. It holds its vgpu and its gpu.
  *
  * The table of buffers is read under RCU: what is found there may be on its way
  * out, so a reference must be taken with kref_get_unless_zero(). Nothing of a
- * buffer changes after its creation but its counters and its place in a heap.
+ * buffer changes after its creation but its counters, its gpu and place there (see
+ * residency.c), and its extents, which are set once (see extent.c).
  */
 #include <linux/ktime.h>
 #include <linux/mm.h>

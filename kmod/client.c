@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Clients: open files of vgpus, be it /dev/distmind/vgpuN or the descriptor
- * that acquire returned. A client has the handles of its buffers; what it does
- * not close itself, the end of the file releases.
+ * that acquire returned. A client has the handles of its buffers, queues and
+ * timelines; what it does not close itself, the end of the file releases.
  *
  * The handles of a client are guarded by the lock of its vgpu, so that killing
- * the vgpu can take them away. A handle that is in use holds a reference to its
- * buffer, so a call that has looked one up works on, whoever destroys it.
+ * the vgpu can take them away. A handle holds a reference to its object, and a call
+ * that has looked one up takes another, so it works on, whoever destroys it.
  */
 #include <linux/anon_inodes.h>
 #include <linux/mm.h>

@@ -3,10 +3,11 @@
  * gpus, and the lock of the pool.
  *
  * A gpu is held by the table until it is removed, by the engine file that
- * registered it, by each vgpu bound to it and by each buffer in its heap. It
- * becomes lost when the engine's file is closed. A lost gpu stays in the table,
- * for operators to see, until one removes it or an engine registers the same
- * name again; its memory stays with those who have buffers there.
+ * registered it, by each vgpu bound to it, by each tenant of its scheduler and by
+ * each buffer that is for its heap. It becomes lost when the engine's file is
+ * closed. A lost gpu stays in the table, for operators to see, until one removes it
+ * or an engine registers the same name again; its memory stays with those who have
+ * buffers there.
  *
  * distmind_pool_lock guards the tables of gpus and vgpus, the state of gpus and
  * which vgpu is bound to which gpu. Lock order: distmind_request_lock, then

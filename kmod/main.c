@@ -6,12 +6,15 @@
  *   control    asks for vgpus            request  who waits, and the answers
  *   engine     serves a gpu              gpu      a physical GPU and its heap
  *   client     uses a vgpu               vgpu     what a tenant is promised
- *   queue      a stream of jobs          timeline what they wait for and signal
+ *   submit     how jobs come to be       queue    a stream of them
+ *   timeline   what they wait for and signal
  *   sched      who runs next             lane     where it runs
  *   grant      lanes lent to processes   ladder   those who do not yield
+ *   preempt    vendors' hooks            policy/  whom to pick and whom to ask
  *   buffer     memory of a vgpu          dmabuf   the same, for other devices
  *   heap       a gpu's address space     residency  who is in it
- *   netlink    the operator's and the daemon's side
+ *   extent     what fills weights        netlink  the operator's and the daemon's side
+ *   table      objects by number         ledger   whether all of them went
  */
 #include <linux/init.h>
 #include <linux/module.h>

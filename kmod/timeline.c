@@ -2,16 +2,17 @@
 /*
  * Timelines: monotonic 64-bit counters that jobs wait for and signal.
  *
- * A timeline is held by the handles of clients, by files that were exported,
- * and by the jobs that name it. Its value is in a page that user space maps
- * read-only. The value only grows. A failure is final: once the value v was
- * signalled with an error, whoever waits for v or more is told that error.
+ * A timeline is held by the handles of clients, by files that were exported, by the
+ * extents of a buffer that it says the state of, and by the jobs that name it. Its
+ * value is in a page that user space maps read-only. The value only grows. A
+ * failure is final: once the value v was signalled with an error, whoever waits for
+ * v or more is told that error.
  *
- * timeline->lock is taken inside a gpu's scheduler lock; nothing is called with
- * it held but hold() of a waiter. Waiters are taken out of the tree and called
- * one at a time, because a waiter that was called may arm itself again, here or
- * elsewhere. What ends by a signal is collected, not ended from within it, so
- * that a chain of jobs costs a loop and not a stack.
+ * timeline->lock is taken inside a gpu's scheduler lock; nothing is called with it
+ * held but hold() of a waiter, and the eventfd of a watch. Waiters are taken out
+ * of the tree and called one at a time, because a waiter that was called may arm
+ * itself again, here or elsewhere. What ends by a signal is collected, not ended
+ * from within it, so that a chain of jobs costs a loop and not a stack.
  */
 #include <linux/anon_inodes.h>
 #include <linux/atomic.h>

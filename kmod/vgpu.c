@@ -2,12 +2,12 @@
 /*
  * vgpus.
  *
- * A vgpu is held by the table until it is killed, by each open file and by each
- * buffer; its struct device counts the references. It is killed when its lease
- * ends: by the last close of the file that acquire returned, or by an operator.
- * From then on it has no number, no node and no gpu, its handles are gone and
- * its open files answer ENODEV. What remains is the account of the buffers that
- * mappings and dma-bufs keep.
+ * A vgpu is held by the table until it is killed, by each open file, by each buffer
+ * and by each tenant, so by its queues; its struct device counts the references. It
+ * is killed when its lease ends: by the last close of the file that acquire
+ * returned, or by an operator. From then on it has no number, no node and no gpu,
+ * its handles are gone and its open files answer ENODEV. What remains is the
+ * account of the buffers that mappings and dma-bufs keep.
  *
  * vgpu->lock nests inside distmind_pool_lock.
  */

@@ -37,8 +37,8 @@ struct distmind_vgpu_settings {
  * struct distmind_vgpu_stats - what happened to its jobs so far
  * @jobs: that have ended
  * @failed: of these, with an error
- * @busy_ns: lane time that they used
- * @wait_ns: time that they were ready and not on a lane
+ * @busy_ns: lane time that they used, by what has left its lane
+ * @wait_ns: time that they were ready and not on a lane, by what has got one
  * @preemptions: how often one was asked to yield
  * @misses: how many took longer than the objective
  * @queued: jobs that have not ended
