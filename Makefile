@@ -5,16 +5,23 @@
 #   make dkms       the module through DKMS, built anew for every kernel
 #   make demo       the main job, in two guests
 #   make demo-pool  the memory pool, in three guests
-#   make check      all tests; T=PATTERN for a part of them
+#   make check      unit tests, lint, DKMS, guest tests; T=PATTERN for a part of them
 #   make check-cluster  what wants several hosts
 #   make check-systemd  the installed units, in a guest that runs systemd
 #   make check-debug  guest tests on a kernel with KASAN, lockdep, kmemleak
 #   make bench      the benchmarks
 #   make fuzz       the parsers, ten minutes each
 #   make vm         a shell in a guest; K=6.12|6.1|uml|uml-debug
-#   make lint, unit, setup, netlink, clean
+#   make lint       what can be said of the source without running it
+#   make unit       the native tests
+#   make module, userspace, kselftest, benchmarks  parts, built
+#   make module-K   the module for a guest; make uml-kernel, uml-debug-kernel
+#   make setup      what the rest needs of the machine, once
+#   make netlink    what is generated from uapi/distmind.yaml
+#   make clean      all but what was fetched
+#   make help       this
 #
-# demo, check, bench and vm prepare the machine first, once.
+# demo, check, bench, lint and vm prepare the machine first, once.
 
 O ?= build
 DISTMIND_VERSION := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' dkms.conf)
@@ -38,6 +45,10 @@ unflagged = env -u MAKEFLAGS -u MAKEOVERRIDES
 
 .PHONY: all
 all: module userspace
+
+.PHONY: help
+help:
+	@sed -n 's/^#   //p; /^$$/q' Makefile
 
 include userspace/userspace.mk
 include tests/unit/unit.mk
