@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define READ_TRIES 4
+#define NO_MODEL   "there is no such model: see distmindctl model list"
 
 void catalog_manifest_sum(const void *text, size_t size, uint8_t *digest)
 {
@@ -274,7 +275,7 @@ static void on_record(const struct catalog_result *result, void *arg)
 		return;
 	}
 	if (!result->count) {
-		end_reading(reading, -ENOENT, "there is no such model");
+		end_reading(reading, -ENOENT, NO_MODEL);
 		return;
 	}
 	catalog_model_free(reading->model);
@@ -348,9 +349,9 @@ static int prepare_delete(struct catalog_update *update, const struct catalog_en
 	struct catalog_model *model;
 
 	if (!entry)
-		return update->unsure ? 1 : refuse(update, -ENOENT, "there is no such model");
+		return update->unsure ? 1 : refuse(update, -ENOENT, NO_MODEL);
 	if (change->revision && change->revision != entry->revision)
-		return refuse(update, -ESTALE, "the model has changed in the meantime");
+		return refuse(update, -ESTALE, "the model has changed in the meantime: try again");
 	model = catalog_model_parse(entry->value, entry->size);
 	catalog_batch_delete(batch, "%s", entry->key);
 	if (model)
@@ -368,7 +369,7 @@ static int prepare_replicas(struct catalog_update *update, const struct catalog_
 	int ret = -ENOMEM;
 
 	if (!entry)
-		return refuse(update, -ENOENT, "there is no such model");
+		return refuse(update, -ENOENT, NO_MODEL);
 	model = catalog_model_parse(entry->value, entry->size);
 	if (!model)
 		return refuse(update, -EBADMSG, "its record makes no sense here: is it of a newer "

@@ -99,7 +99,8 @@ int ini_file_read(const char *path, const struct ini_key *keys, size_t count, vo
 	if (!file.stream) {
 		int err = -errno;
 
-		snprintf(error, INI_FILE_ERROR_LEN, "%s: %s", path, strerror(-err));
+		snprintf(error, INI_FILE_ERROR_LEN, "%s: %s: name a file that can be read", path,
+			 strerror(-err));
 		return err;
 	}
 	line = ini_parse_stream(read_line, &file, handle, &file);

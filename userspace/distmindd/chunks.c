@@ -36,7 +36,7 @@ struct chunks_store {
 	TAILQ_ENTRY(chunks_store) link;
 };
 
-/* The first address that is not of a loopback; stays empty if there is none. */
+/* The first IPv4 address that is not of a loopback; stays empty if there is none. */
 static void find_address(char *address, size_t room)
 {
 	struct ifaddrs *all, *one;

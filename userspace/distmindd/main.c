@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* distmindd: decides which gpu backs which vgpu. */
+/* distmindd: decides which gpu backs which vgpu, and keeps models for the memory pool. */
 #include "background.h"
 #include "daemon.h"
 #include "lock.h"
@@ -19,7 +19,7 @@
 static const char usage[] =
 	"usage: " PROGRAM " [options]\n"
 	"\n"
-	"Answers the requests for virtual GPUs of this host.\n"
+	"Answers the requests for virtual GPUs of this host, and keeps models in its memory.\n"
 	"\n"
 	"  --foreground      stay in the foreground and log to stderr\n"
 	"  --config FILE     configuration (default " CONFIG_FILE ")\n"

@@ -305,7 +305,8 @@ static bool gpu_of_vgpu(struct client *client, uint32_t id, uint32_t *gpu)
 		err = -EPERM;
 	if (err) {
 		client_refuse(client, err, "vgpu: %u is %s", id,
-			      err == -EPERM ? "somebody else's" : "not there");
+			      err == -EPERM ? "somebody else's: use one of your own" :
+					      "not there: see distmindctl vgpu list");
 		return false;
 	}
 	if (vgpu.state != DISTMIND_VGPU_STATE_BOUND) {

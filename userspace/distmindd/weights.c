@@ -464,7 +464,8 @@ static struct resident *begin(struct weights_device *device, const struct weight
 	struct resident *resident;
 
 	*err = -ENOSPC;
-	snprintf(reason, MEMORY_REASON_LEN, "it needs %llu bytes, the gpu has %llu",
+	snprintf(reason, MEMORY_REASON_LEN,
+		 "it needs %llu bytes, the gpu has %llu: use a larger one",
 		 (unsigned long long)quota, (unsigned long long)device->memory);
 	if (quota > device->memory)
 		return NULL;
