@@ -301,7 +301,7 @@ static void words_that_are_wrong_are_refused(void **state)
 	expect("model push mlp", CTL_USAGE, "", "push needs NAME FILE");
 	expect("model push a/b file", CTL_USAGE, "", "'a/b' cannot be a model's name");
 	expect("model push mlp --replicas 0 file", CTL_USAGE, "", "--replicas 0");
-	expect("model push mlp --replicas 65 file", CTL_USAGE, "", "from 1 to 64");
+	expect("model push mlp --replicas 9 file", CTL_USAGE, "", "from 1 to 8");
 	expect("model replicas mlp none", CTL_USAGE, "", "none is not a number of replicas");
 	expect("model delete", CTL_USAGE, "", "delete needs NAME");
 	expect("model show ../x", CTL_USAGE, "", "cannot be a model's name");
@@ -454,6 +454,8 @@ static void what_is_lost_with_a_host_is_told(void **state)
 
 static void the_list_shows_models_and_hosts(void **state)
 {
+	struct outcome outcome;
+
 	(void)state;
 	kept.body = "{\"models\": [{\"name\": \"mlp\", \"bytes\": 1048576, \"chunks\": 20, "
 		       "\"layers\": 8, \"replicas\": 2, \"extra_replicas\": 1, \"copies\": 3, "
@@ -478,6 +480,10 @@ static void the_list_shows_models_and_hosts(void **state)
 	expect("-j model list", CTL_OK, "{\"size\": 8388608, \"bytes\": 1048576, ", "");
 	kept.body = "{\"models\": [], \"hosts\": [], \"stored_bytes\": 0, \"cache\": null}";
 	expect("model list", CTL_OK, "", "no models; push one with");
+	outcome = run(root, "model list");
+	assert_string_equal(outcome.out, "stored    0\n");
+	outcome_free(&outcome);
+	model_daemon_end();
 	expect("-j model list", CTL_OK, "\"cache\": []", "");
 	kept.body = "[]";
 	expect("model list", CTL_FAILED, "", "descriptor 0: no JSON object");

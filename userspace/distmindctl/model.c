@@ -297,9 +297,9 @@ static int model_replicas(struct ctl *ctl, int argc, char **argv)
 	argv = name_and_more(ctl, argc, argv, 2, &change);
 	if (!argv)
 		return ctl->status;
-	if (number_parse(argv[1], 1, MODEL_REPLICAS_MAX, &replicas))
+	if (number_parse(argv[1], 1, DISTMIND_SERVICE_REPLICAS_MAX, &replicas))
 		return ctl_usage(ctl, "%s is not a number of replicas from 1 to %d", argv[1],
-				 MODEL_REPLICAS_MAX);
+				 DISTMIND_SERVICE_REPLICAS_MAX);
 	snprintf(change.doing, sizeof(change.doing), "keep %u of each chunk of model %s", replicas,
 		 change.name);
 	change.body = json_pack("{s:s, s:s, s:I}", "op", "replicas", "model", change.name,

@@ -6,8 +6,6 @@
 #include "../libdistmind/service.h"
 #include "ctl.h"
 
-#define MODEL_REPLICAS_MAX 64
-
 int model_push(struct ctl *ctl, int argc, char **argv);
 int model_show(struct ctl *ctl, int argc, char **argv);
 

@@ -263,7 +263,7 @@ int model_push(struct ctl *ctl, int argc, char **argv)
 	const struct ctl_option known[] = {
 		{ "order", option_text, .to = &options.order },
 		{ "replicas", option_number, .to = &options.replicas,
-		  .min = 1, .max = MODEL_REPLICAS_MAX },
+		  .min = 1, .max = DISTMIND_SERVICE_REPLICAS_MAX },
 		{ 0 },
 	};
 	struct push push = { .ctl = ctl, .options = &options, .service.fd = -1 };

@@ -63,6 +63,7 @@ void print_head_open(struct print *print)
 	print->column = 0;
 	print->row_begun = false;
 	print->one_line = true;
+	print->begun = true;
 	if (print->json)
 		fputc('{', print->out);
 }
@@ -71,6 +72,14 @@ void print_head_close(struct print *print)
 {
 	if (!print->json)
 		fputc('\n', print->out);
+}
+
+/* Text: an empty line between lists and between records, and none for a list without rows. */
+static void separate(struct print *print)
+{
+	if (print->begun)
+		fputc('\n', print->out);
+	print->begun = true;
 }
 
 void print_list_open(struct print *print, const char *key, enum print_style style)
@@ -87,8 +96,6 @@ void print_list_open(struct print *print, const char *key, enum print_style styl
 		fputs(": [", print->out);
 		return;
 	}
-	if (print->lists > 1 && style != PRINT_EVENT)
-		fputc('\n', print->out);
 	if (!is_table(print))
 		return;
 	print->table = scols_new_table();
@@ -117,8 +124,8 @@ void print_row_open(struct print *print)
 		print->line = scols_table_new_line(print->table, NULL);
 		if (!print->line)
 			print->error = -ENOMEM;
-	} else if (print->style == PRINT_RECORD && print->rows) {
-		fputc('\n', print->out);
+	} else if (print->style == PRINT_RECORD) {
+		separate(print);
 	}
 }
 
@@ -140,8 +147,10 @@ unsigned int print_list_close(struct print *print)
 		if (print->style != PRINT_EVENT)
 			fputs(print->rows && !print->one_line ? "\n]" : "]", print->out);
 	} else if (print->table) {
-		if (print->rows && !print->error)
+		if (print->rows && !print->error) {
+			separate(print);
 			print->error = scols_print_table(print->table);
+		}
 		scols_unref_table(print->table);
 		print->table = NULL;
 		print->line = NULL;

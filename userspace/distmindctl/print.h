@@ -41,6 +41,7 @@ struct print {
 	unsigned int column;	/* of the field that comes next */
 	unsigned int rows;	/* finished ones of the list */
 	unsigned int lists;	/* of the document */
+	bool begun;		/* text: something is out already */
 	bool row_begun;		/* JSON: a field of this row is out already */
 	bool one_line;		/* JSON: the document has no line breaks */
 	bool detail;

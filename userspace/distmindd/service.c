@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "service.h"
 
+#include "../libdistmind/service.h"
 #include "forget.h"
 #include "log.h"
 #include "models.h"
@@ -149,7 +150,8 @@ static void do_push(struct client *client, struct message *message)
 	const char *name = model_name(client, message->body);
 	uint64_t replicas = 1;
 
-	if (!name || !number(client, message->body, "replicas", 1, 8, false, &replicas))
+	if (!name || !number(client, message->body, "replicas", 1, DISTMIND_SERVICE_REPLICAS_MAX,
+			     false, &replicas))
 		return;
 	if (message->fd_count != 1)
 		client_refuse(client, -EINVAL, "a memfd with the manifest is needed");
@@ -278,7 +280,8 @@ static void do_replicas(struct client *client, struct message *message)
 	struct change *change;
 	uint64_t replicas;
 
-	if (!name || !number(client, message->body, "replicas", 1, 8, true, &replicas))
+	if (!name || !number(client, message->body, "replicas", 1, DISTMIND_SERVICE_REPLICAS_MAX,
+			     true, &replicas))
 		return;
 	change = change_begin(client, name);
 	if (change)

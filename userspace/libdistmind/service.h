@@ -15,11 +15,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DISTMIND_SERVICE_SOCKET	     "/run/distmind/distmindd.sock"
-#define DISTMIND_SERVICE_ENV	     "DISTMIND_SOCKET" /* another path */
-#define DISTMIND_SERVICE_MESSAGE_MAX 32768	       /* bytes of JSON */
-#define DISTMIND_SERVICE_FDS	     4
-#define DISTMIND_SERVICE_REASON_LEN  1024
+#define DISTMIND_SERVICE_SOCKET	      "/run/distmind/distmindd.sock"
+#define DISTMIND_SERVICE_ENV	      "DISTMIND_SOCKET" /* another path */
+#define DISTMIND_SERVICE_MESSAGE_MAX  32768		/* bytes of JSON */
+#define DISTMIND_SERVICE_FDS	      4
+#define DISTMIND_SERVICE_REASON_LEN   1024
+#define DISTMIND_SERVICE_REPLICAS_MAX 8 /* that can be asked for; hot models may have more */
 
 struct distmind_service {
 	int fd;
