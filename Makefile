@@ -6,7 +6,7 @@
 #   make demo       the main job, in two guests
 #   make demo-pool  the memory pool, in three guests
 #   make check      unit tests, lint, DKMS, guest tests; T=PATTERN for a part of them
-#   make check-cluster  what wants several hosts
+#   make check-cluster  what wants several hosts; K=uml|uml-debug
 #   make check-systemd  the installed units, in a guest that runs systemd
 #   make check-debug  guest tests on a kernel with KASAN, lockdep, kmemleak
 #   make bench      the benchmarks
@@ -125,8 +125,10 @@ check-debug: setup uml-debug-kernel
 	@T='$(T)' RESULTS=$(BUILD)/results.debug scripts/check $(BUILD) uml-debug
 
 # Several stock kernels at once are more than two CPUs can emulate.
-check-cluster: setup uml-kernel
-	@T='$(T)' RESULTS=$(BUILD)/results.cluster scripts/check $(BUILD) cluster
+check-cluster: K = uml
+check-cluster: setup
+	@$(MAKE) --no-print-directory $(K)-kernel
+	@T='$(T)' RESULTS=$(BUILD)/results.cluster scripts/check $(BUILD) cluster-$(K)
 
 check-systemd: setup
 	@T='$(T)' RESULTS=$(BUILD)/results.systemd scripts/check $(BUILD) systemd
