@@ -304,4 +304,34 @@ static inline void assert_arrived(const struct fake *fake, uint32_t first, uint3
 		assert_true(fake_arrived(fake, i));
 }
 
+/*
+ * A bed for tests of it
+ */
+
+/* Donors of the chunks of a load, in turns. */
+static const char *const one[] = { "0" };
+static const char *const spread[] = { "0", "1", "2", "3" };
+static const char *const mirrored[] = { "01", "10" };
+static const struct memory_load_request verified = { .verify = true };
+
+static inline int setup(void **state)
+{
+	*state = fake_create();
+	return 0;
+}
+
+static inline int teardown(void **state)
+{
+	fake_destroy(*state);
+	return 0;
+}
+
+#define WITH_FAKE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+static inline void connect_all(struct fake *fake)
+{
+	for (uint32_t i = 0; i < DONORS; i++)
+		fake_up(fake, i, 4, 64);
+}
+
 #endif

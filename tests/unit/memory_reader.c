@@ -1,32 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What becomes of a load: its groups and bytes arrive, whatever donors and links do, or it
+ * says what is missing.
+ */
 #include "unit.h"
 
 #include "memory_fake.h"
 
 #include <stdio.h>
-
-static const char *const one[] = { "0" };
-static const char *const spread[] = { "0", "1", "2", "3" };
-static const char *const mirrored[] = { "01", "10" };
-static const struct memory_load_request verified = { .verify = true };
-
-static int setup(void **state)
-{
-	*state = fake_create();
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	fake_destroy(*state);
-	return 0;
-}
-
-static void connect_all(struct fake *fake)
-{
-	for (uint32_t i = 0; i < DONORS; i++)
-		fake_up(fake, i, 4, 64);
-}
 
 static void all_bytes_arrive_and_all_pins_go(void **state)
 {
@@ -157,48 +138,6 @@ static void a_load_that_waits_to_be_allowed_more_can_be_cancelled(void **state)
 	assert_int_equal(fake->posted, 0);
 }
 
-static void pieces_are_posted_in_the_order_in_which_they_are_needed(void **state)
-{
-	struct fake *fake = *state;
-
-	fake_up(fake, 0, 2, 1000);
-	fake_load(fake, 0, 100, 1, one, 1, (struct memory_load_request){ 0 });
-	fake_finish(fake);
-	for (uint32_t i = 1; i < fake->posted; i++)
-		assert_true(fake->log[i - 1] < fake->log[i]);
-}
-
-static void no_more_pins_are_held_than_allowed(void **state)
-{
-	struct fake *fake = *state;
-	struct memory_load *load;
-
-	fake_up(fake, 0, 4, 5);
-	load = fake_load(fake, 0, 60, 60, one, 1, (struct memory_load_request){ 0 });
-	while (load->progress.state == MEMORY_LOAD_RUNNING) {
-		fake_answer(fake, 0);
-		assert_true(fake->links[0].pins <= 5);
-		fake_land(fake, 0);
-	}
-	assert_arrived(fake, 0, 60);
-}
-
-static void a_link_that_is_deaf_for_a_while_is_asked_again(void **state)
-{
-	struct fake *fake = *state;
-	struct memory_load *load;
-
-	fake_up(fake, 0, 4, 64);
-	fake->links[0].deaf = true;
-	load = fake_load(fake, 0, 10, 10, one, 1, (struct memory_load_request){ 0 });
-	fake_finish(fake);
-	assert_int_equal(load->progress.bytes, 0);
-	fake->links[0].deaf = false;
-	fake_run(fake);
-	fake_finish(fake);
-	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
-}
-
 static void a_lost_link_is_replaced_by_a_replica(void **state)
 {
 	struct fake *fake = *state;
@@ -326,269 +265,6 @@ static void a_chunk_that_nobody_has_fails_the_load_at_once(void **state)
 	assert_true(load->progress.quiet);
 	for (uint32_t i = 0; i < DONORS; i++)
 		assert_int_equal(fake->links[i].pins, 0);
-}
-
-/* Enough reads of a millisecond each on both donors to know their distribution. */
-static void warm(struct fake *fake)
-{
-	struct memory_load *load;
-
-	fake_up(fake, 0, 1, 64);
-	fake_up(fake, 1, 1, 64);
-	load = fake_load(fake, 100, 100, 100, spread, 2, (struct memory_load_request){ 0 });
-	fake_finish(fake);
-	assert_int_equal(load->progress.hedges, 0);
-	while (memory_reader_news(fake->reader))
-		;
-	memory_reader_forget(fake->reader, load);
-	fake->posted = 0;
-}
-
-/* Chunk 0 is one READ. */
-static void shorten(struct fake *fake)
-{
-	fake->lengths[0] = 100;
-	EVP_Digest(fake->chunks[0], 100, fake->digests[0], NULL, EVP_sha256(), NULL);
-}
-
-static void a_slow_read_is_raced_after_the_99th_percentile(void **state)
-{
-	struct fake *fake = *state;
-	struct memory_reader_donor stats;
-	struct memory_load *load;
-
-	warm(fake);
-	memory_reader_donor_stats(fake->reader, 0, &stats);
-	assert_in_range(stats.latency_p99_ns, MS, MS * 9 / 8 + 1);
-	shorten(fake);
-	load = fake_load(fake, 0, 1, 1, mirrored, 1, (struct memory_load_request){ 0 });
-	fake_answer(fake, 0);
-	assert_int_equal(fake->links[0].flying, 1);
-	assert_in_range(fake->next, fake->now + MS, fake->now + MS * 9 / 8 + 1);
-	fake->now = fake->next - 1;
-	fake_run(fake);
-	assert_int_equal(load->progress.hedges, 0);
-	fake->now++;
-	fake_run(fake);
-	assert_int_equal(load->progress.hedges, 1);
-	fake_answer(fake, 1);
-	assert_int_equal(fake->links[1].flying, 1);
-	/* The race is won, but the loser can still write. */
-	fake_land(fake, 1);
-	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
-	assert_int_equal(load->progress.hedges_won, 1);
-	assert_false(load->progress.quiet);
-	fake_land(fake, 0);
-	assert_true(load->progress.quiet);
-	assert_int_equal(load->progress.wasted, 100);
-	assert_int_equal(fake->links[0].pins, 0);
-	assert_int_equal(fake->links[1].pins, 0);
-}
-
-static void a_group_is_clear_when_the_loser_of_its_race_has_landed(void **state)
-{
-	struct fake *fake = *state;
-	struct memory_load *load;
-
-	warm(fake);
-	shorten(fake);
-	load = fake_load(fake, 0, 2, 1, mirrored, 1, (struct memory_load_request){ .allowed = 1 });
-	fake_answer(fake, 0);
-	fake->now += 10 * MS;
-	fake_run(fake);
-	fake_answer(fake, 1);
-	fake_land(fake, 1);
-	assert_ptr_equal(memory_reader_news(fake->reader), load);
-	assert_int_equal(load->progress.groups_done, 1);
-	assert_int_equal(load->progress.groups_clear, 0);
-	fake_land(fake, 0);
-	assert_ptr_equal(memory_reader_news(fake->reader), load);
-	assert_int_equal(load->progress.groups_clear, 1);
-}
-
-static void the_first_of_a_race_may_still_win(void **state)
-{
-	struct fake *fake = *state;
-	struct memory_load *load;
-
-	warm(fake);
-	shorten(fake);
-	load = fake_load(fake, 0, 1, 1, mirrored, 1, (struct memory_load_request){ 0 });
-	fake_answer(fake, 0);
-	fake->now += 10 * MS;
-	fake_run(fake);
-	assert_int_equal(load->progress.hedges, 1);
-	fake_land(fake, 0);
-	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
-	assert_int_equal(load->progress.hedges_won, 0);
-	fake_finish(fake);
-	assert_true(load->progress.quiet);
-	assert_int_equal(fake->links[1].pins, 0);
-}
-
-static void a_read_without_a_replica_or_with_verification_is_not_raced(void **state)
-{
-	struct fake *fake = *state;
-	struct memory_load *single, *checked;
-
-	warm(fake);
-	single = fake_load(fake, 0, 1, 1, one, 1, (struct memory_load_request){ 0 });
-	fake_answer(fake, 0);
-	fake->now += 1000 * MS;
-	fake_run(fake);
-	assert_int_equal(single->progress.hedges, 0);
-	while (fake_land(fake, 0))
-		;
-	checked = fake_load(fake, 0, 1, 1, mirrored, 1, verified);
-	fake_answer(fake, 0);
-	fake->now += 1000 * MS;
-	fake_run(fake);
-	assert_int_equal(checked->progress.hedges, 0);
-}
-
-static void races_stay_within_their_budget(void **state)
-{
-	struct fake *fake = *state;
-	struct memory_load *load;
-
-	warm(fake);
-	load = fake_load(fake, 0, 100, 10, mirrored, 2, (struct memory_load_request){ 0 });
-	for (int i = 0; load->progress.state == MEMORY_LOAD_RUNNING; i++) {
-		fake->now += 20 * MS;
-		fake_run(fake);
-		fake_answer(fake, 0);
-		fake_answer(fake, 1);
-		fake_land(fake, i % 2);
-	}
-	assert_in_range(load->progress.hedges, 5, 16 + load->segment_count / 20);
-	assert_arrived(fake, 0, 100);
-}
-
-static void latency_goes_before_background(void **state)
-{
-	struct fake *fake = *state;
-	struct memory_load *background, *urgent;
-
-	fake_up(fake, 0, 2, 1000);
-	background = fake_load(fake, 0, 50, 10, one, 1,
-			       (struct memory_load_request){ .class = MEMORY_BACKGROUND });
-	while (fake_answer(fake, 0))
-		;
-	fake_land(fake, 0);
-	urgent = fake_load(fake, 100, 20, 10, one, 1,
-			   (struct memory_load_request){ .class = MEMORY_LATENCY });
-	fake_answer(fake, 0);
-	fake->posted = 0;
-	fake_finish(fake);
-	assert_int_equal(urgent->progress.state, MEMORY_LOAD_DONE);
-	assert_int_equal(background->progress.state, MEMORY_LOAD_DONE);
-	for (uint32_t i = 0; i < urgent->segment_count; i++)
-		assert_true(fake->log[i] >= fake->memory[100]);
-}
-
-static void a_load_that_somebody_else_wants_too_is_as_urgent_and_late_as_either(void **state)
-{
-	struct fake *fake = *state;
-	struct memory_load *background, *shared;
-
-	fake_up(fake, 0, 2, 1000);
-	background = fake_load(fake, 0, 50, 10, one, 1,
-			       (struct memory_load_request){ .class = MEMORY_BACKGROUND });
-	shared = fake_load(fake, 100, 20, 10, one, 1,
-			   (struct memory_load_request){ .class = MEMORY_BACKGROUND,
-							 .deadline_ns = 1 * MS });
-	memory_reader_extend(fake->reader, shared, MEMORY_LATENCY, 5000 * MS, fake->now);
-	memory_reader_extend(fake->reader, shared, MEMORY_BACKGROUND, 2 * MS, fake->now);
-	assert_int_equal(shared->class, MEMORY_LATENCY);
-	fake->now += 499 * MS;
-	fake_run(fake);
-	assert_int_equal(shared->progress.state, MEMORY_LOAD_RUNNING);
-	while (fake_answer(fake, 0))
-		;
-	fake_finish(fake);
-	assert_int_equal(shared->progress.state, MEMORY_LOAD_DONE);
-	assert_int_equal(background->progress.state, MEMORY_LOAD_DONE);
-}
-
-static void an_idle_donor_takes_work_from_a_busy_one(void **state)
-{
-	struct fake *fake = *state;
-	struct memory_load *load;
-
-	fake_up(fake, 0, 2, 64);
-	fake_up(fake, 1, 2, 64);
-	load = fake_load(fake, 0, 100, 10, (const char *const[]){ "01" }, 1,
-			 (struct memory_load_request){ 0 });
-	fake_answer(fake, 0);
-	fake_answer(fake, 1);
-	assert_int_equal(fake->links[0].flying, 2);
-	assert_int_equal(fake->links[1].flying, 2);
-	fake_finish(fake);
-	assert_true(load->progress.stolen > load->segment_count / 3);
-	assert_arrived(fake, 0, 100);
-}
-
-static void a_donor_that_is_always_busy_loses_its_work(void **state)
-{
-	struct fake *fake = *state;
-	struct memory_load *load;
-
-	fake->links[0].busy = true;
-	fake_up(fake, 0, 2, 64);
-	fake_up(fake, 1, 2, 64);
-	load = fake_load(fake, 0, 20, 10, (const char *const[]){ "01" }, 1,
-			 (struct memory_load_request){ 0 });
-	for (int i = 0; i < 1000 && load->progress.state == MEMORY_LOAD_RUNNING; i++) {
-		fake->now += MS;
-		fake_run(fake);
-		fake_answer(fake, 0);
-		fake_answer(fake, 1);
-		fake_land(fake, 1);
-	}
-	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
-	assert_arrived(fake, 0, 20);
-}
-
-static void a_donor_that_is_busy_is_asked_again(void **state)
-{
-	struct fake *fake = *state;
-	struct memory_load *load;
-
-	fake->links[0].busy = true;
-	fake_up(fake, 0, 2, 64);
-	load = fake_load(fake, 0, 20, 10, (const char *const[]){ "0" }, 1,
-			 (struct memory_load_request){ 0 });
-	fake_finish(fake);
-	assert_int_equal(load->progress.state, MEMORY_LOAD_RUNNING);
-	fake->links[0].busy = false;
-	assert_in_range(fake->next, fake->now, fake->now + 100 * MS);
-	fake->now = fake->next;
-	fake_run(fake);
-	fake_finish(fake);
-	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
-	assert_arrived(fake, 0, 20);
-}
-
-static void a_donor_that_does_not_answer_loses_its_work(void **state)
-{
-	struct fake *fake = *state;
-	struct memory_load *load;
-
-	fake_up(fake, 0, 2, 64);
-	fake_up(fake, 1, 2, 64);
-	load = fake_load(fake, 0, 20, 10, (const char *const[]){ "01" }, 1,
-			 (struct memory_load_request){ 0 });
-	assert_in_range(fake->next, fake->now, fake->now + 100 * MS);
-	fake->now = fake->next;
-	fake_run(fake);
-	for (int i = 0; i < 1000 && load->progress.state == MEMORY_LOAD_RUNNING; i++) {
-		fake_answer(fake, 1);
-		fake_land(fake, 1);
-	}
-	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
-	/* What it pinned in the meantime is released when it does answer. */
-	fake_finish(fake);
-	assert_int_equal(fake->links[0].pins, 0);
 }
 
 static void cancelling_waits_for_what_is_in_flight(void **state)
@@ -863,8 +539,6 @@ static void any_order_of_events_ends_well(void **state)
 	assert_true(done > 200);
 }
 
-#define WITH_FAKE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -874,9 +548,6 @@ int main(void)
 		WITH_FAKE(a_group_is_not_read_before_it_is_allowed),
 		WITH_FAKE(a_load_that_is_not_allowed_more_in_time_says_so),
 		WITH_FAKE(a_load_that_waits_to_be_allowed_more_can_be_cancelled),
-		WITH_FAKE(pieces_are_posted_in_the_order_in_which_they_are_needed),
-		WITH_FAKE(no_more_pins_are_held_than_allowed),
-		WITH_FAKE(a_link_that_is_deaf_for_a_while_is_asked_again),
 		WITH_FAKE(a_lost_link_is_replaced_by_a_replica),
 		WITH_FAKE(what_moves_to_a_replica_keeps_its_order),
 		WITH_FAKE(without_a_replica_it_fails_at_its_deadline_and_says_what_is_missing),
@@ -884,17 +555,6 @@ int main(void)
 		WITH_FAKE(a_load_may_begin_before_any_link_is_up),
 		WITH_FAKE(a_chunk_that_one_donor_does_not_have_is_read_from_another),
 		WITH_FAKE(a_chunk_that_nobody_has_fails_the_load_at_once),
-		WITH_FAKE(a_slow_read_is_raced_after_the_99th_percentile),
-		WITH_FAKE(a_group_is_clear_when_the_loser_of_its_race_has_landed),
-		WITH_FAKE(the_first_of_a_race_may_still_win),
-		WITH_FAKE(a_read_without_a_replica_or_with_verification_is_not_raced),
-		WITH_FAKE(races_stay_within_their_budget),
-		WITH_FAKE(latency_goes_before_background),
-		WITH_FAKE(a_load_that_somebody_else_wants_too_is_as_urgent_and_late_as_either),
-		WITH_FAKE(an_idle_donor_takes_work_from_a_busy_one),
-		WITH_FAKE(a_donor_that_is_always_busy_loses_its_work),
-		WITH_FAKE(a_donor_that_is_busy_is_asked_again),
-		WITH_FAKE(a_donor_that_does_not_answer_loses_its_work),
 		WITH_FAKE(cancelling_waits_for_what_is_in_flight),
 		WITH_FAKE(a_group_is_done_only_when_its_digests_are_checked),
 		WITH_FAKE(damaged_bytes_are_read_again_from_another_donor),
