@@ -101,32 +101,26 @@ static void further_copies_go_when_a_replica_has_no_room(void **state)
 
 static void what_is_on_its_way_to_the_disk_is_not_given_up(void **state)
 {
-	struct sample sample;
-	uint32_t *missing;
-	size_t count;
-	int fd, bytes;
+	struct pushing net;
+	int bytes;
 
 	(void)state;
 	use_spool();
-	make_sample(&sample, "net", 1, 300000, LAYERS);
-	fd = connect_client();
-	missing = begin_push(fd, &sample, &count);
-	bytes = chunk_fd(&sample, missing, 0, 8, false);
+	pushing_begin(&net);
+	bytes = chunk_fd(&net.sample, net.missing, 0, 8, false);
 	disk_hang(0);
-	say(fd, chunk_op(0, 8), &bytes, 1);
+	say(net.fd, chunk_op(0, 8), &bytes, 1);
 	close(bytes);
-	wait_until(disk_begun() && chunks_here(&sample) == 8);
+	wait_until(disk_begun() && chunks_here(&net.sample) == 8);
 	/* Who has all of it, so that this host need not. */
 	put_host("x", MEMORY, MEMORY, "[]");
-	put_chunks("x", &sample);
+	put_chunks("x", &net.sample);
 	pass();
-	assert_int_equal(chunks_here(&sample), 8);
+	assert_int_equal(chunks_here(&net.sample), 8);
 	disk_reset();
-	wait_until(chunks_here(&sample) < 8);
-	assert_int_equal(chunks_held(&sample), chunks_here(&sample));
-	free(missing);
-	hang_up(fd);
-	free_sample(&sample);
+	wait_until(chunks_here(&net.sample) < 8);
+	assert_int_equal(chunks_held(&net.sample), chunks_here(&net.sample));
+	pushing_end(&net);
 }
 
 /* This host is to have a model, with a spool, and the other one has it. */

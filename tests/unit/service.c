@@ -97,29 +97,24 @@ static void chunks_of_another_model_are_not_sent_again(void **state)
 
 static void bytes_that_are_not_those_of_the_digest_are_refused(void **state)
 {
-	struct sample sample;
-	uint32_t *missing;
-	size_t count;
-	int fd, bytes;
+	struct pushing net;
+	int bytes;
 
 	(void)state;
-	make_sample(&sample, "net", 1, 300000, LAYERS);
-	fd = connect_client();
-	missing = begin_push(fd, &sample, &count);
-	bytes = chunk_fd(&sample, missing, 0, 1, true);
-	expect_refusal(fd, chunk_op(0, 1), &bytes, 1, "EBADMSG",
+	pushing_begin(&net);
+	bytes = chunk_fd(&net.sample, net.missing, 0, 1, true);
+	expect_refusal(net.fd, chunk_op(0, 1), &bytes, 1, "EBADMSG",
 		       "chunk 0: the bytes are not those");
-	expect_refusal(fd, chunk_op(0, 2), &bytes, 1, "EINVAL", "bytes: these chunks have");
-	expect_refusal(fd, chunk_op(count, 1), &bytes, 1, "EINVAL", "first, count:");
-	expect_refusal(fd, chunk_op(1, UINT32_MAX), &bytes, 1, "EINVAL", "first, count:");
+	expect_refusal(net.fd, chunk_op(0, 2), &bytes, 1, "EINVAL", "bytes: these chunks have");
+	expect_refusal(net.fd, chunk_op(net.count, 1), &bytes, 1, "EINVAL", "first, count:");
+	expect_refusal(net.fd, chunk_op(1, UINT32_MAX), &bytes, 1, "EINVAL", "first, count:");
 	close(bytes);
-	expect_refusal(fd, json_pack("{s:s}", "op", "commit"), NULL, 0, "EINVAL", "were not sent");
+	expect_refusal(net.fd, json_pack("{s:s}", "op", "commit"), NULL, 0, "EINVAL",
+		       "were not sent");
 	/* It can still be made good. */
-	send_chunks(fd, &sample, missing, count);
-	free(missing);
-	hang_up(fd);
+	send_chunks(net.fd, &net.sample, net.missing, net.count);
+	pushing_end(&net);
 	wait_until(!arena_bytes());
-	free_sample(&sample);
 }
 
 static void a_push_whose_client_goes_leaves_nothing(void **state)
@@ -162,30 +157,24 @@ static void a_push_whose_client_goes_leaves_nothing(void **state)
 
 static void a_push_that_does_not_fit_the_donors_is_refused(void **state)
 {
-	struct sample sample;
-	uint32_t *missing;
-	size_t count;
-	int fd, bytes;
+	struct pushing net;
+	int bytes;
 
 	(void)state;
 	stop_daemon();
 	bed.config.donor_memory = 1U << 20;
 	start_daemon();
-	make_sample(&sample, "net", 1, 300000, LAYERS);
-	fd = connect_client();
-	missing = begin_push(fd, &sample, &count);
-	bytes = chunk_fd(&sample, missing, 0, count, false);
-	expect_refusal(fd, chunk_op(0, count), &bytes, 1, "ENOSPC", "the donors have no room");
+	pushing_begin(&net);
+	bytes = chunk_fd(&net.sample, net.missing, 0, net.count, false);
+	expect_refusal(net.fd, chunk_op(0, net.count), &bytes, 1, "ENOSPC",
+		       "the donors have no room");
 	close(bytes);
-	free(missing);
-	hang_up(fd);
+	pushing_end(&net);
 	wait_until(!arena_bytes());
-	free_sample(&sample);
 }
 
 static void verify_finds_what_is_damaged(void **state)
 {
-	struct memory_chunk *chunk;
 	struct message reply;
 	struct sample sample;
 	json_t *bad;
@@ -199,11 +188,7 @@ static void verify_finds_what_is_damaged(void **state)
 	assert_int_equal(field(&reply, "chunks"), sample.image.manifest.chunk_count);
 	assert_int_equal(json_array_size(json_object_get(reply.body, "bad")), 0);
 	message_clear(&reply);
-	assert_int_equal(memory_arena_pin(bed.models->chunks.arena,
-					  sample.image.manifest.chunks[3].digest.bytes, &chunk),
-			 0);
-	chunk->data[7] ^= 1;
-	memory_arena_unpin(bed.models->chunks.arena, chunk);
+	damage_chunk(&sample, 3);
 	reply = ask(fd, op("verify", "net"), NULL, 0);
 	bad = json_object_get(reply.body, "bad");
 	assert_int_equal(json_array_size(bad), 1);
@@ -264,11 +249,8 @@ static void a_host_whose_disk_is_lost_is_forgotten(void **state)
 	int fd;
 
 	(void)state;
-	stop_daemon();
-	snprintf(bed.config.spool, sizeof(bed.config.spool), "%s/spool", bed.directory);
-	start_daemon();
-	make_sample(&sample, "net", 1, 300000, LAYERS);
-	push(&sample);
+	use_spool();
+	push_sample(&sample, "net", 1);
 	fd = connect_client();
 	expect_listed(fd, "available", "a", true, true);
 	hang_up(fd);

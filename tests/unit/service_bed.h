@@ -268,6 +268,18 @@ static inline void free_sample(struct sample *sample)
 	model_checkpoint_close(&sample->checkpoint);
 }
 
+/* A bit of a chunk that this host holds is not as it was pushed. */
+static inline void damage_chunk(const struct sample *sample, uint32_t index)
+{
+	const struct model_chunk *pushed = &sample->image.manifest.chunks[index];
+	struct memory_chunk *chunk;
+
+	assert_int_equal(memory_arena_pin(bed.models->chunks.arena, pushed->digest.bytes, &chunk),
+			 0);
+	chunk->data[0] ^= 1;
+	memory_arena_unpin(bed.models->chunks.arena, chunk);
+}
+
 static inline int manifest_fd(const struct sample *sample)
 {
 	char *text;
@@ -337,6 +349,28 @@ static inline void send_chunks(int fd, struct sample *sample, const uint32_t *mi
 	}
 }
 
+/* A client in the middle of a push. */
+struct pushing {
+	struct sample sample;
+	uint32_t *missing;
+	size_t count; /* of them */
+	int fd;
+};
+
+static inline void pushing_begin(struct pushing *pushing)
+{
+	make_sample(&pushing->sample, "net", 1, 300000, LAYERS);
+	pushing->fd = connect_client();
+	pushing->missing = begin_push(pushing->fd, &pushing->sample, &pushing->count);
+}
+
+static inline void pushing_end(struct pushing *pushing)
+{
+	hang_up(pushing->fd);
+	free(pushing->missing);
+	free_sample(&pushing->sample);
+}
+
 /* Returns the bytes that had to be stored. */
 static inline uint64_t push(struct sample *sample)
 {
@@ -366,6 +400,22 @@ static inline json_t *load_op(const char *model)
 {
 	return json_pack("{s:s, s:s, s:i, s:b}", "op", "load", "model", model, "vgpu", FAKE_TENANT,
 			 "wait", 1);
+}
+
+static inline json_t *staged_op(const char *model)
+{
+	json_t *body = load_op(model);
+
+	json_object_set_new(body, "form", json_string("staged"));
+	return body;
+}
+
+/* A load that is verified after its answer. */
+static inline json_t *verified_later(json_t *body)
+{
+	json_object_set_new(body, "wait", json_false());
+	json_object_set_new(body, "verify", json_true());
+	return body;
 }
 
 /* What the descriptors of a load say is what was pushed. */
@@ -403,12 +453,18 @@ static inline void check_weights(struct message *reply, struct sample *sample)
 	json_decref(root);
 }
 
-static inline void load_sample(int fd, struct sample *sample)
+static inline void receive_weights(int fd, struct sample *sample)
 {
-	struct message reply = ask(fd, load_op(sample->image.manifest.name), NULL, 0);
+	struct message reply = receive(fd);
 
 	check_weights(&reply, sample);
 	message_clear(&reply);
+}
+
+static inline void load_sample(int fd, struct sample *sample)
+{
+	say(fd, load_op(sample->image.manifest.name), NULL, 0);
+	receive_weights(fd, sample);
 }
 
 static inline uint64_t arena_bytes(void)

@@ -22,12 +22,21 @@ static int teardown_spool(void **state)
 	return teardown(state);
 }
 
-static void send_batch(int fd, struct sample *sample, const uint32_t *missing, size_t first)
+static void send_batch(int fd, struct sample *sample, const uint32_t *missing)
 {
-	int bytes = chunk_fd(sample, missing, first, BATCH, false);
+	int bytes = chunk_fd(sample, missing, 0, BATCH, false);
 
-	say(fd, chunk_op(first, BATCH), &bytes, 1);
+	say(fd, chunk_op(0, BATCH), &bytes, 1);
 	close(bytes);
+}
+
+/* A batch has been sent, and the disk hangs with the call after those that it allows. */
+static void begin_batch(struct pushing *net, unsigned int allowed)
+{
+	pushing_begin(net);
+	disk_hang(allowed);
+	send_batch(net->fd, &net->sample, net->missing);
+	wait_until(disk_begun() == allowed + 1);
 }
 
 static bool has_answer(int fd)
@@ -52,59 +61,41 @@ static bool is_held(const struct sample *sample, uint32_t chunk)
 
 static void others_are_served_while_the_disk_hangs(void **state)
 {
-	struct sample sample;
+	struct pushing net;
 	struct message reply;
-	uint32_t *missing;
-	size_t count;
-	int fd, other;
+	int other;
 
 	(void)state;
-	make_sample(&sample, "net", 1, 300000, LAYERS);
-	fd = connect_client();
+	begin_batch(&net, 0);
 	other = connect_client();
-	missing = begin_push(fd, &sample, &count);
-	disk_hang(0);
-	send_batch(fd, &sample, missing, 0);
-	wait_until(disk_begun());
 	reply = ask(other, json_pack("{s:s}", "op", "list"), NULL, 0);
 	expect_ok(&reply);
 	message_clear(&reply);
 	/* It is in memory, but nobody is told so. */
 	assert_true(arena_bytes() > 0);
-	assert_false(is_held(&sample, missing[0]));
-	assert_false(has_answer(fd));
+	assert_false(is_held(&net.sample, net.missing[0]));
+	assert_false(has_answer(net.fd));
 	disk_reset();
-	expect_answer(fd);
+	expect_answer(net.fd);
 	for (uint32_t i = 0; i < BATCH; i++)
-		assert_true(is_held(&sample, missing[i]));
-	free(missing);
-	hang_up(fd);
+		assert_true(is_held(&net.sample, net.missing[i]));
 	hang_up(other);
-	free_sample(&sample);
+	pushing_end(&net);
 }
 
 static void a_batch_is_acknowledged_with_its_last_chunk(void **state)
 {
-	struct sample sample;
-	uint32_t *missing;
-	size_t count;
-	int fd;
+	struct pushing net;
 
 	(void)state;
-	make_sample(&sample, "net", 1, 300000, LAYERS);
-	fd = connect_client();
-	missing = begin_push(fd, &sample, &count);
 	/* The name of the last one hangs. */
-	disk_hang(2 * BATCH - 1);
-	send_batch(fd, &sample, missing, 0);
-	wait_until(disk_begun() == 2 * BATCH && is_held(&sample, missing[BATCH - 2]));
-	assert_false(is_held(&sample, missing[BATCH - 1]));
-	assert_false(has_answer(fd));
+	begin_batch(&net, 2 * BATCH - 1);
+	wait_until(is_held(&net.sample, net.missing[BATCH - 2]));
+	assert_false(is_held(&net.sample, net.missing[BATCH - 1]));
+	assert_false(has_answer(net.fd));
 	disk_allow(1);
-	expect_answer(fd);
-	free(missing);
-	hang_up(fd);
-	free_sample(&sample);
+	expect_answer(net.fd);
+	pushing_end(&net);
 }
 
 static void a_chunk_that_two_push_is_on_disk_for_both(void **state)
@@ -122,9 +113,9 @@ static void a_chunk_that_two_push_is_on_disk_for_both(void **state)
 	free(begin_push(one, &a, &count));
 	missing = begin_push(two, &b, &count);
 	disk_hang(0);
-	send_batch(one, &a, missing, 0);
+	send_batch(one, &a, missing);
 	wait_until(disk_begun());
-	send_batch(two, &b, missing, 0);
+	send_batch(two, &b, missing);
 	wait_until(bed.models->service.clients->exchange &&
 		   bed.models->service.clients->next->exchange);
 	/* The second one is looked at in the next turn of the loop, and the one after it. */
@@ -143,80 +134,58 @@ static void a_chunk_that_two_push_is_on_disk_for_both(void **state)
 
 static void a_full_disk_refuses_the_push_and_says_so(void **state)
 {
-	struct sample sample;
+	struct pushing net;
 	struct message reply;
-	uint32_t *missing;
-	size_t count;
-	int fd, bytes;
+	int bytes;
 
 	(void)state;
-	make_sample(&sample, "net", 1, 300000, LAYERS);
-	fd = connect_client();
-	missing = begin_push(fd, &sample, &count);
-	bytes = chunk_fd(&sample, missing, 0, 1, false);
+	pushing_begin(&net);
+	bytes = chunk_fd(&net.sample, net.missing, 0, 1, false);
 	disk_fail(ENOSPC);
-	expect_refusal(fd, chunk_op(0, 1), &bytes, 1, "ENOSPC",
+	expect_refusal(net.fd, chunk_op(0, 1), &bytes, 1, "ENOSPC",
 		       "the spool of this host cannot keep it: No space left on device: make room");
 	close(bytes);
 	assert_int_equal(arena_bytes(), 0);
-	assert_false(is_held(&sample, missing[0]));
-	expect_refusal(fd, json_pack("{s:s}", "op", "commit"), NULL, 0, "EINVAL", "were not sent");
+	assert_false(is_held(&net.sample, net.missing[0]));
+	expect_refusal(net.fd, json_pack("{s:s}", "op", "commit"), NULL, 0, "EINVAL",
+		       "were not sent");
 	/* It can still be made good. */
-	send_chunks(fd, &sample, missing, count);
-	reply = ask(fd, json_pack("{s:s}", "op", "commit"), NULL, 0);
+	send_chunks(net.fd, &net.sample, net.missing, net.count);
+	reply = ask(net.fd, json_pack("{s:s}", "op", "commit"), NULL, 0);
 	expect_ok(&reply);
 	message_clear(&reply);
-	free(missing);
-	hang_up(fd);
-	free_sample(&sample);
+	pushing_end(&net);
 }
 
 static void a_client_that_goes_while_the_disk_hangs_leaves_nothing(void **state)
 {
-	struct sample sample;
-	uint32_t *missing;
-	size_t count;
-	int fd;
+	struct pushing net;
 
 	(void)state;
-	make_sample(&sample, "net", 1, 300000, LAYERS);
-	fd = connect_client();
-	missing = begin_push(fd, &sample, &count);
-	disk_hang(0);
-	send_batch(fd, &sample, missing, 0);
-	wait_until(disk_begun());
-	hang_up(fd);
+	begin_batch(&net, 0);
+	pushing_end(&net);
 	disk_reset();
 	wait_until(!arena_bytes());
-	free(missing);
-	free_sample(&sample);
 }
 
 static void a_daemon_that_stops_while_it_stores_can_go_on(void **state)
 {
-	struct sample sample;
-	uint32_t *missing;
-	size_t count;
+	struct pushing net;
 	int fd;
 
 	(void)state;
-	make_sample(&sample, "net", 1, 300000, LAYERS);
-	fd = connect_client();
-	missing = begin_push(fd, &sample, &count);
-	disk_hang(3);
-	send_batch(fd, &sample, missing, 0);
-	wait_until(disk_begun() == 4);
+	begin_batch(&net, 3);
 	/* Two are on disk, of which one has been told, and the rest is dropped. */
 	disk_reset();
 	stop_daemon();
-	close(fd);
-	free(missing);
+	close(net.fd);
+	free(net.missing);
 	start_daemon();
-	push(&sample);
+	push(&net.sample);
 	fd = connect_client();
-	load_sample(fd, &sample);
+	load_sample(fd, &net.sample);
 	hang_up(fd);
-	free_sample(&sample);
+	free_sample(&net.sample);
 }
 
 #define SPOOL_TEST(name) cmocka_unit_test_setup_teardown(name, setup_spool, teardown_spool)

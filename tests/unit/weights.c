@@ -121,16 +121,13 @@ static void staged_weights_come_by_the_copy_lane(void **state)
 {
 	struct sample sample;
 	struct message reply;
-	json_t *body;
 	int fd;
 
 	(void)state;
 	fake.copy_lanes = 1;
 	push_sample(&sample, "net", 1);
 	fd = connect_client();
-	body = load_op("net");
-	json_object_set_new(body, "form", json_string("staged"));
-	reply = ask(fd, body, NULL, 0);
+	reply = ask(fd, staged_op("net"), NULL, 0);
 	check_weights(&reply, &sample);
 	assert_string_equal(json_string_value(json_object_get(reply.body, "form")), "staged");
 	message_clear(&reply);
@@ -228,30 +225,18 @@ static void what_nobody_holds_is_named(void **state)
 
 static void the_timeline_of_a_load_that_fails_fails(void **state)
 {
-	const struct model_manifest *model;
-	struct memory_chunk *chunk;
 	struct sample sample;
 	struct message reply;
-	json_t *body;
 	int fd;
 
 	(void)state;
 	/* Damaged near the end, so that it is found after the answer. */
 	make_sample(&sample, "net", 1, 2000000, LAYERS);
 	push(&sample);
-	model = &sample.image.manifest;
-	assert_int_equal(memory_arena_pin(bed.models->chunks.arena,
-					  model->chunks[model->chunk_count - 1].digest.bytes,
-					  &chunk),
-			 0);
-	chunk->data[0] ^= 1;
-	memory_arena_unpin(bed.models->chunks.arena, chunk);
+	damage_chunk(&sample, sample.image.manifest.chunk_count - 1);
 	fd = connect_client();
-	body = load_op("net");
-	json_object_set_new(body, "wait", json_false());
-	json_object_set_new(body, "verify", json_true());
 	expect_refusal(fd, op("state", "net"), NULL, 0, "ENOENT", "load one first");
-	reply = ask(fd, body, NULL, 0);
+	reply = ask(fd, verified_later(load_op("net")), NULL, 0);
 	expect_ok(&reply);
 	assert_int_equal(fake.failures, 0);
 	wait_until(fake.failures);

@@ -139,7 +139,6 @@ static void keeping_ends_with_the_eviction(void **state)
 static void keeping_waits_for_loads(void **state)
 {
 	struct sample a, b;
-	struct message reply;
 	int fd;
 
 	(void)state;
@@ -155,9 +154,7 @@ static void keeping_waits_for_loads(void **state)
 		assert_true(sd_event_run(bed.loop, 0) >= 0);
 	assert_int_equal(cached_bytes(), 0);
 	assert_true(sd_event_source_set_enabled(donor.transfer->turn, SD_EVENT_ONESHOT) >= 0);
-	reply = receive(fd);
-	check_weights(&reply, &b);
-	message_clear(&reply);
+	receive_weights(fd, &b);
 	wait_until(!keeping());
 	assert_int_equal(cached_bytes(), bytes_from(&a, 0) + bytes_from(&b, 0));
 	hang_up(fd);
@@ -212,18 +209,9 @@ static void a_cached_chunk_that_is_damaged_fails_one_load(void **state)
 /* A model that is larger than the ring through which it comes. */
 #define STAGED_LAYER 4700000
 
-static json_t *staged_op(const char *model)
-{
-	json_t *body = load_op(model);
-
-	json_object_set_new(body, "form", json_string("staged"));
-	return body;
-}
-
 static void a_place_in_the_ring_is_not_used_before_late_reads_are_over(void **state)
 {
 	struct sample sample;
-	struct message reply;
 	uint32_t arrived;
 	int fd;
 
@@ -241,9 +229,7 @@ static void a_place_in_the_ring_is_not_used_before_late_reads_are_over(void **st
 	assert_int_equal(donor.transfer->allowed, arrived);
 	donor.races = false;
 	go_on(donor.transfer);
-	reply = receive(fd);
-	check_weights(&reply, &sample);
-	message_clear(&reply);
+	receive_weights(fd, &sample);
 	hang_up(fd);
 	free_sample(&sample);
 }
@@ -297,19 +283,26 @@ static json_t *wait_op(const char *model, const char *priority, int deadline_ms)
 	return body;
 }
 
+/* The client of a load that the donor has been asked for, and does not answer. */
+static int hold_load(json_t *body)
+{
+	int fd = connect_client();
+
+	donor.holds = true;
+	say(fd, body, NULL, 0);
+	wait_until(donor.transfer);
+	return fd;
+}
+
 static void a_load_that_was_given_up_is_not_given_to_the_next(void **state)
 {
 	struct sample sample;
-	struct message reply;
 	int a, b;
 
 	(void)state;
 	give_away(&sample, 0, "net", 300000, 0);
-	donor.holds = true;
-	a = connect_client();
+	a = hold_load(load_op("net"));
 	b = connect_client();
-	say(a, load_op("net"), NULL, 0);
-	wait_until(donor.transfer);
 	hang_up(a);
 	wait_until(donor.transfer->cancelled);
 	say(b, load_op("net"), NULL, 0);
@@ -317,9 +310,7 @@ static void a_load_that_was_given_up_is_not_given_to_the_next(void **state)
 	donor.holds = false;
 	go_on(donor.transfer->before);
 	go_on(donor.transfer);
-	reply = receive(b);
-	check_weights(&reply, &sample);
-	message_clear(&reply);
+	receive_weights(b, &sample);
 	hang_up(b);
 	wait_until(!donor.transfer);
 	assert_int_equal(fake.buffers, 1);
@@ -329,25 +320,19 @@ static void a_load_that_was_given_up_is_not_given_to_the_next(void **state)
 static void who_joins_a_load_does_not_inherit_its_deadline(void **state)
 {
 	struct sample sample;
-	struct message reply;
 	int a, b;
 
 	(void)state;
 	give_away(&sample, 0, "net", 300000, 0);
-	donor.holds = true;
-	a = connect_client();
+	a = hold_load(wait_op("net", "background", 1));
 	b = connect_client();
-	say(a, wait_op("net", "background", 1), NULL, 0);
-	wait_until(donor.transfer);
 	say(b, wait_op("net", "latency", 5000), NULL, 0);
 	wait_until(donor.transfer->deadline_ns > 1000000);
 	assert_int_equal(donor.transfer->deadline_ns, 5000000000);
 	assert_int_equal(donor.transfer->class, MEMORY_LATENCY);
 	donor.holds = false;
 	go_on(donor.transfer);
-	reply = receive(b);
-	check_weights(&reply, &sample);
-	message_clear(&reply);
+	receive_weights(b, &sample);
 	hang_up(a);
 	hang_up(b);
 	free_sample(&sample);

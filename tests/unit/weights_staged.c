@@ -19,12 +19,10 @@ static int setup_staged(void **state)
 	return 0;
 }
 
-static json_t *staged_op(const char *model)
+static void push_large(struct sample *sample)
 {
-	json_t *body = load_op(model);
-
-	json_object_set_new(body, "form", json_string("staged"));
-	return body;
+	make_sample(sample, "net", 1, LAYER_BYTES, LAYERS);
+	push(sample);
 }
 
 /* The ring is full, and nothing more can happen. */
@@ -40,26 +38,35 @@ static void wait_until_full(void)
 	} while (fake_arrival()->value != before);
 }
 
+/* The client of a load that has come as far as it can without a copy. */
+static int load_without_copies(void)
+{
+	int fd;
+
+	fake.copies_wait = true;
+	fd = connect_client();
+	say(fd, staged_op("net"), NULL, 0);
+	wait_until_full();
+	return fd;
+}
+
 static void a_model_of_more_than_half_the_gpu_fits(void **state)
 {
 	const struct model_manifest *model;
 	struct sample sample;
-	struct message reply;
 	uint64_t size;
 	int fd;
 
 	(void)state;
-	make_sample(&sample, "net", 1, LAYER_BYTES, LAYERS);
-	push(&sample);
+	push_large(&sample);
 	model = &sample.image.manifest;
 	size = resident_quota(model, true, false);
 	fake.memory = size + STAGING_SIZE;
 	assert_true(size > fake.memory / 2);
 	assert_int_equal(resident_quota(model, true, true), fake.memory);
 	fd = connect_client();
-	reply = ask(fd, staged_op("net"), NULL, 0);
-	check_weights(&reply, &sample);
-	message_clear(&reply);
+	say(fd, staged_op("net"), NULL, 0);
+	receive_weights(fd, &sample);
 	assert_int_equal(fake.peak, fake.memory);
 	/* The ring is gone, and with it its quota. */
 	assert_int_equal(fake.used, size);
@@ -76,12 +83,8 @@ static void nothing_arrives_in_a_place_that_was_not_copied(void **state)
 	int fd;
 
 	(void)state;
-	make_sample(&sample, "net", 1, LAYER_BYTES, LAYERS);
-	push(&sample);
-	fake.copies_wait = true;
-	fd = connect_client();
-	say(fd, staged_op("net"), NULL, 0);
-	wait_until_full();
+	push_large(&sample);
+	fd = load_without_copies();
 	arrived = fake_arrival()->value;
 	assert_in_range(arrived, STAGING_SIZE / STAGING_GROUP_MAX - 1,
 			fake_queue->batch.count - 1);
@@ -97,28 +100,15 @@ static void nothing_arrives_in_a_place_that_was_not_copied(void **state)
 
 static void a_failure_in_a_later_round_fails_the_rest(void **state)
 {
-	const struct model_manifest *model;
-	struct memory_chunk *chunk;
 	struct sample sample;
 	struct message reply;
-	json_t *body;
 	int fd;
 
 	(void)state;
-	make_sample(&sample, "net", 1, LAYER_BYTES, LAYERS);
-	push(&sample);
-	model = &sample.image.manifest;
-	assert_int_equal(memory_arena_pin(bed.models->chunks.arena,
-					  model->chunks[model->chunk_count - 1].digest.bytes,
-					  &chunk),
-			 0);
-	chunk->data[0] ^= 1;
-	memory_arena_unpin(bed.models->chunks.arena, chunk);
+	push_large(&sample);
+	damage_chunk(&sample, sample.image.manifest.chunk_count - 1);
 	fd = connect_client();
-	body = staged_op("net");
-	json_object_set_new(body, "wait", json_false());
-	json_object_set_new(body, "verify", json_true());
-	reply = ask(fd, body, NULL, 0);
+	reply = ask(fd, verified_later(staged_op("net")), NULL, 0);
 	expect_ok(&reply);
 	wait_until(fake.failures);
 	assert_int_equal(fake.failed_error, -EBADMSG);
@@ -139,12 +129,8 @@ static void a_load_that_waits_for_a_place_ends_with_its_client(void **state)
 	int fd;
 
 	(void)state;
-	make_sample(&sample, "net", 1, LAYER_BYTES, LAYERS);
-	push(&sample);
-	fake.copies_wait = true;
-	fd = connect_client();
-	say(fd, staged_op("net"), NULL, 0);
-	wait_until_full();
+	push_large(&sample);
+	fd = load_without_copies();
 	hang_up(fd);
 	wait_until(!fake.buffers);
 	assert_null(fake_queue);
@@ -159,12 +145,8 @@ static void a_load_that_waits_for_a_place_ends_with_the_copies(void **state)
 	int fd;
 
 	(void)state;
-	make_sample(&sample, "net", 1, LAYER_BYTES, LAYERS);
-	push(&sample);
-	fake.copies_wait = true;
-	fd = connect_client();
-	say(fd, staged_op("net"), NULL, 0);
-	wait_until_full();
+	push_large(&sample);
+	fd = load_without_copies();
 	fake_fail_copies(-EIO);
 	wait_until(!fake.buffers);
 	assert_null(fake_queue);
@@ -175,24 +157,17 @@ static void a_load_that_waits_for_a_place_ends_with_the_copies(void **state)
 static void a_small_model_takes_no_more_than_itself(void **state)
 {
 	struct sample sample;
-	struct message reply;
 	uint64_t size;
 	int fd;
 
 	(void)state;
-	make_sample(&sample, "net", 1, 300000, LAYERS);
-	push(&sample);
+	push_sample(&sample, "net", 1);
 	size = resident_quota(&sample.image.manifest, true, false);
-	fd = connect_client();
-	fake.copies_wait = true;
-	say(fd, staged_op("net"), NULL, 0);
-	wait_until_full();
+	fd = load_without_copies();
 	/* All of it can come at once. */
 	assert_int_equal(fake_arrival()->value, fake_queue->batch.count);
 	fake.copies_wait = false;
-	reply = receive(fd);
-	check_weights(&reply, &sample);
-	message_clear(&reply);
+	receive_weights(fd, &sample);
 	assert_int_equal(fake.peak, 2 * size);
 	hang_up(fd);
 	free_sample(&sample);
