@@ -188,6 +188,16 @@ static void waits_that_overlap_have_rows_of_their_own(void **state)
 	trace_model_free(&model);
 }
 
+/* A group of a load for vgpu 3. */
+static struct trace_event group_came(uint64_t end_ms, uint64_t timeline, uint64_t group,
+				     uint64_t took_ms)
+{
+	return (struct trace_event){
+		.kind = TRACE_SIGNAL, .time_ns = BEGIN + end_ms * MS, .vgpu = 3, .job = timeline,
+		.cookie = group, .took_ns = took_ms * MS,
+	};
+}
+
 static void assert_arrival(const struct trace_arrival *arrival, uint64_t timeline, uint64_t group,
 			   uint64_t begin_ms, uint64_t end_ms, uint32_t row)
 {
@@ -219,13 +229,8 @@ static void groups_follow_each_other_on_the_row_of_their_load(void **state)
 /* The second seems to begin first, as it was measured a little later. */
 static void groups_that_come_at_once_end_where_they_begin(void **state)
 {
-	static const struct trace_event events[] = {
-		{ .kind = TRACE_SIGNAL, .time_ns = BEGIN + 5 * MS, .vgpu = 3, .job = 50,
-		  .cookie = 1, .took_ns = 2 * MS },
-		{ .kind = TRACE_SIGNAL, .time_ns = BEGIN + 6 * MS, .vgpu = 3, .job = 50,
-		  .cookie = 2, .took_ns = 4 * MS },
-		{ .kind = TRACE_SIGNAL, .time_ns = BEGIN + 9 * MS, .vgpu = 3, .job = 50,
-		  .cookie = 3, .took_ns = 4 * MS },
+	const struct trace_event events[] = {
+		group_came(5, 50, 1, 2), group_came(6, 50, 2, 4), group_came(9, 50, 3, 4),
 	};
 	struct trace_model model = build(events, COUNT(events));
 
@@ -239,11 +244,9 @@ static void groups_that_come_at_once_end_where_they_begin(void **state)
 
 static void a_load_that_is_over_leaves_its_row_to_the_next(void **state)
 {
-	static const struct trace_event events[] = {
-		{ .kind = TRACE_SIGNAL, .time_ns = BEGIN + 5 * MS, .vgpu = 3, .job = 50,
-		  .cookie = 1, .took_ns = 900 * MS },
-		{ .kind = TRACE_SIGNAL, .time_ns = BEGIN + 9 * MS, .vgpu = 3, .job = 51,
-		  .cookie = 1, .took_ns = 3 * MS },
+	const struct trace_event events[] = {
+		group_came(5, 50, 1, 900),
+		group_came(9, 51, 1, 3),
 		/* Another gpu has rows of its own. */
 		{ .kind = TRACE_SIGNAL, .time_ns = BEGIN + 9 * MS, .gpu = 1, .vgpu = 4, .job = 52,
 		  .cookie = 1, .took_ns = 9 * MS, .status = -EIO },
@@ -497,10 +500,8 @@ static void the_picture_has_the_stages_of_a_load(void **state)
 
 	(void)state;
 	memcpy(events, loads, sizeof(loads));
-	events[COUNT(loads)] = (struct trace_event){
-		.kind = TRACE_SIGNAL, .time_ns = BEGIN + 60 * MS, .vgpu = 3, .job = 50,
-		.cookie = 3, .took_ns = 40 * MS, .status = -EIO,
-	};
+	events[COUNT(loads)] = group_came(60, 50, 3, 40);
+	events[COUNT(loads)].status = -EIO;
 	model = build(events, COUNT(events));
 	text = written(trace_svg_write, &model, 0);
 	assert_int_equal(count_of(text, ">network<"), 2);
