@@ -216,6 +216,12 @@ static void add_wait(struct batch *batch, struct distmind_job_desc *job, uint32_
 	job->waits++;
 }
 
+static void add_signal(struct distmind_job_desc *job, uint32_t timeline, uint64_t value)
+{
+	job->signal = timeline;
+	job->signal_value = value;
+}
+
 static int submit(int vgpu, uint32_t queue, struct batch *batch)
 {
 	batch->submit.queue = queue;
@@ -232,8 +238,7 @@ static int submit_note(int vgpu, uint32_t queue, uint64_t number, uint32_t timel
 	struct distmind_job_desc *job = add_job(&batch, DISTMIND_JOB_LAUNCH, OP_NOTE);
 
 	add_number(&batch, job, number);
-	job->signal = timeline;
-	job->signal_value = value;
+	add_signal(job, timeline, value);
 	return submit(vgpu, queue, &batch);
 }
 
@@ -250,8 +255,7 @@ TEST_F(execute, jobs_of_a_queue_run_in_order)
 		struct distmind_job_desc *job = add_job(&batch, DISTMIND_JOB_LAUNCH, OP_NOTE);
 
 		add_number(&batch, job, i);
-		job->signal = timeline;
-		job->signal_value = i + 1;
+		add_signal(job, timeline, i + 1);
 	}
 	ASSERT_EQ(0, submit(self->vgpu, queue, &batch));
 	ASSERT_EQ(0, wait_for(fd, 200));
@@ -275,16 +279,14 @@ TEST_F(execute, a_job_reaches_the_buffers_it_names)
 	job = add_job(&batch, DISTMIND_JOB_LAUNCH, OP_STORE);
 	add_range(&batch, job, a, 4096, 8192);
 	add_number(&batch, job, 0x42);
-	job->signal = timeline;
-	job->signal_value = 1;
+	add_signal(job, timeline, 1);
 	ASSERT_EQ(0, submit(self->vgpu, compute, &batch));
 	memset(&batch, 0, sizeof(batch));
 	job = add_job(&batch, DISTMIND_JOB_COPY, 0);
 	add_range(&batch, job, b, 100, 8192);
 	add_range(&batch, job, a, 4096, 8192);
 	add_wait(&batch, job, timeline, 1);
-	job->signal = timeline;
-	job->signal_value = 2;
+	add_signal(job, timeline, 2);
 	ASSERT_EQ(0, submit(self->vgpu, copy, &batch));
 	ASSERT_EQ(0, wait_for(fd, 2));
 	EXPECT_TRUE(all_bytes(one, 4096, 0));
@@ -309,8 +311,7 @@ TEST_F(execute, timelines_order_queues)
 	job = add_job(&batch, DISTMIND_JOB_LAUNCH, OP_NOTE);
 	add_number(&batch, job, 2);
 	add_wait(&batch, job, timeline, 10);
-	job->signal = timeline;
-	job->signal_value = 11;
+	add_signal(job, timeline, 11);
 	ASSERT_EQ(0, submit(self->vgpu, second, &batch));
 	EXPECT_EQ(0, self->noted);
 	ASSERT_EQ(0, submit_note(self->vgpu, first, 1, timeline, 10));
@@ -334,18 +335,15 @@ TEST_F(execute, a_failure_fails_what_depends_on_it_with_its_cause)
 	job = add_job(&batch, DISTMIND_JOB_LAUNCH, OP_NOTE);
 	add_number(&batch, job, 99);
 	add_wait(&batch, job, a, 2);
-	job->signal = b;
-	job->signal_value = 1;
+	add_signal(job, b, 1);
 	ASSERT_EQ(0, submit(self->vgpu, other, &batch));
 	memset(&batch, 0, sizeof(batch));
 	job = add_job(&batch, DISTMIND_JOB_LAUNCH, OP_NOTE);
 	add_number(&batch, job, 1);
-	job->signal = a;
-	job->signal_value = 1;
+	add_signal(job, a, 1);
 	job = add_job(&batch, DISTMIND_JOB_LAUNCH, OP_FAIL);
 	add_number(&batch, job, EDOM);
-	job->signal = a;
-	job->signal_value = 2;
+	add_signal(job, a, 2);
 	ASSERT_EQ(0, submit(self->vgpu, queue, &batch));
 	EXPECT_EQ(0, wait_for(fa, 1));
 	EXPECT_EQ(-EDOM, wait_for(fa, 2));
@@ -374,8 +372,7 @@ TEST_F(execute, whatever_a_timeline_fails_with_ends_the_wait_for_it)
 		memset(&batch, 0, sizeof(batch));
 		job = add_job(&batch, DISTMIND_JOB_BARRIER, 0);
 		add_wait(&batch, job, a, 1);
-		job->signal = b;
-		job->signal_value = 1 + i;
+		add_signal(job, b, 1 + i);
 		ASSERT_EQ(0, submit(self->vgpu, queue, &batch));
 		if (!i)
 			ASSERT_EQ(0, call(fa, DISTMIND_IOC_TIMELINE_FAIL, &fail));
@@ -405,8 +402,7 @@ TEST_F(execute, a_long_chain_of_barriers_ends_at_one_signal)
 
 			/* Each waits for the one before it, in the queue before it. */
 			add_wait(&batch, job, timeline, 1 + i * COUNT(queues) + q);
-			job->signal = timeline;
-			job->signal_value = 2 + i * COUNT(queues) + q;
+			add_signal(job, timeline, 2 + i * COUNT(queues) + q);
 		}
 		ASSERT_EQ(0, submit(self->vgpu, queues[q], &batch));
 	}
@@ -591,7 +587,7 @@ TEST_F(execute, what_is_wrong_with_a_batch_is_said_by_index)
 	REFUSED(-EINVAL, job->first_arg = UINT32_MAX);
 	REFUSED(-EINVAL, (job->waits = 1, job->first_wait = UINT32_MAX));
 	REFUSED(-EINVAL, job->signal_value = 1);
-	REFUSED(-ENOENT, (job->signal = 77, job->signal_value = 1));
+	REFUSED(-ENOENT, add_signal(job, 77, 1));
 	REFUSED(-ENOENT, add_wait(&batch, job, 77, 1));
 	REFUSED(-ENOENT, add_range(&batch, job, 77, 0, 1));
 	REFUSED(-EINVAL, add_range(&batch, job, handle, 0, 0));
@@ -624,8 +620,7 @@ TEST_F(execute, a_latency_job_takes_the_lane_within_a_block)
 	theirs = new_timeline(other, &other_fd);
 	job = add_job(&batch, DISTMIND_JOB_LAUNCH, OP_SPIN);
 	job->blocks = 200;
-	job->signal = timeline;
-	job->signal_value = 1;
+	add_signal(job, timeline, 1);
 	ASSERT_EQ(0, submit(self->vgpu, queue, &batch));
 	usleep(20000);
 	ASSERT_EQ(0, submit_note(other, new_queue(other, DISTMIND_LANE_COMPUTE, 8), 5, theirs, 1));
@@ -653,12 +648,10 @@ TEST_F(execute, destroying_a_queue_cancels_what_has_not_started)
 	later = new_timeline(self->vgpu, &later_fd);
 	job = add_job(&batch, DISTMIND_JOB_LAUNCH, OP_SPIN);
 	job->blocks = 5000;
-	job->signal = timeline;
-	job->signal_value = 1;
+	add_signal(job, timeline, 1);
 	job = add_job(&batch, DISTMIND_JOB_LAUNCH, OP_NOTE);
 	add_number(&batch, job, 1);
-	job->signal = later;
-	job->signal_value = 1;
+	add_signal(job, later, 1);
 	ASSERT_EQ(0, submit(self->vgpu, queue, &batch));
 	usleep(5000);
 	ASSERT_EQ(0, call(self->vgpu, DISTMIND_IOC_QUEUE_DESTROY, &destroy));
@@ -681,8 +674,7 @@ TEST_F(execute, parking_a_vgpu_fails_its_jobs)
 	for (int i = 0; i < 2; i++) {
 		job = add_job(&batch, DISTMIND_JOB_LAUNCH, OP_SPIN);
 		job->blocks = 100000;
-		job->signal = timeline;
-		job->signal_value = i + 1;
+		add_signal(job, timeline, i + 1);
 	}
 	ASSERT_EQ(0, submit(self->vgpu, queue, &batch));
 	usleep(5000);
@@ -714,8 +706,7 @@ TEST_F(execute, a_lost_gpu_ends_every_job_with_an_error_that_says_so)
 	for (int i = 0; i < 2; i++) {
 		struct distmind_job_desc *job = add_job(&batch, DISTMIND_JOB_LAUNCH, OP_NOTE);
 
-		job->signal = i ? b : a;
-		job->signal_value = 1;
+		add_signal(job, i ? b : a, 1);
 	}
 	ASSERT_EQ(0, submit(vgpu, queue, &batch));
 	/* One is on the lane, one waits, and the engine dies. */
@@ -745,8 +736,7 @@ TEST_F(execute, a_job_that_does_not_yield_fails_and_the_lane_goes_on)
 	later = new_timeline(self->vgpu, &later_fd);
 	ASSERT_EQ(0, distmind_pool_gpu_hang(self->pool, self->gpu, 50000000));
 	job = add_job(&batch, DISTMIND_JOB_LAUNCH, OP_HANG);
-	job->signal = timeline;
-	job->signal_value = 1;
+	add_signal(job, timeline, 1);
 	ASSERT_EQ(0, submit(self->vgpu, queue, &batch));
 	/* Nobody wants the lane: it may run for as long as it likes. */
 	EXPECT_EQ(-ETIMEDOUT, call(fd, DISTMIND_IOC_TIMELINE_WAIT,
@@ -816,8 +806,7 @@ TEST_F(execute, policies_switch_without_losing_a_job)
 			struct distmind_job_desc *job = add_job(&batch, DISTMIND_JOB_LAUNCH, OP_NOTE);
 
 			add_number(&batch, job, i);
-			job->signal = timelines[q];
-			job->signal_value = i + 1;
+			add_signal(job, timelines[q], i + 1);
 		}
 		ASSERT_EQ(0, submit(self->vgpu, queues[q], &batch));
 		ASSERT_EQ(0, distmind_pool_gpu_policy(self->pool, self->gpu, policies[q % 4]));
