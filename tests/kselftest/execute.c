@@ -537,7 +537,6 @@ TEST_F(execute, a_timeline_passes_to_another_client)
 {
 	struct distmind_timeline_import import;
 	struct distmind_timeline_export readonly = { 0 };
-	struct distmind_timeline_create create = { 0 };
 	int other = open_vgpu(self->id);
 	uint32_t queue = new_queue(other, DISTMIND_LANE_COMPUTE, 8), timeline;
 	int fd;
@@ -556,7 +555,6 @@ TEST_F(execute, a_timeline_passes_to_another_client)
 	EXPECT_EQ(-EACCES, submit_note(other, queue, 1, import.handle, 4));
 	import.fd = 0;
 	EXPECT_EQ(-EBADF, call(other, DISTMIND_IOC_TIMELINE_IMPORT, &import));
-	ASSERT_EQ(0, call(self->vgpu, DISTMIND_IOC_TIMELINE_CREATE, &create));
 	close(other);
 	close(fd);
 	close(readonly.fd);
@@ -564,10 +562,12 @@ TEST_F(execute, a_timeline_passes_to_another_client)
 
 TEST_F(execute, what_is_wrong_with_a_batch_is_said_by_index)
 {
-	uint32_t queue = new_queue(self->vgpu, DISTMIND_LANE_COMPUTE, 8), handle;
+	uint32_t queue = new_queue(self->vgpu, DISTMIND_LANE_COMPUTE, 8), handle, timeline;
 	struct distmind_job_desc *job;
 	struct batch batch;
+	int fd;
 
+	timeline = new_timeline(self->vgpu, &fd);
 	munmap(buffer_new(self->vgpu, MiB, &handle), MiB);
 #define REFUSED(error, change)                                                  \
 	do {                                                                    \
@@ -597,8 +597,12 @@ TEST_F(execute, what_is_wrong_with_a_batch_is_said_by_index)
 	REFUSED(-EOPNOTSUPP, (job->type = DISTMIND_JOB_COPY, job->operation = 0, job->blocks = 0,
 			      add_range(&batch, job, handle, 0, 8),
 			      add_range(&batch, job, handle, 0, 8)));
-	/* Nothing of any of these ran. */
-	EXPECT_EQ(0, self->noted);
+	/* Nothing of any of these ran before what comes after them. */
+	ASSERT_EQ(0, submit_note(self->vgpu, queue, 2, timeline, 1));
+	ASSERT_EQ(0, wait_for(fd, 1));
+	EXPECT_EQ(1, self->noted);
+	EXPECT_EQ(2, self->notes[0]);
+	close(fd);
 }
 
 TEST_F(execute, a_latency_job_takes_the_lane_within_a_block)

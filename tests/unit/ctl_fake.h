@@ -366,4 +366,11 @@ static inline struct outcome ctl(const char *line)
 	return ctl_as(true, line);
 }
 
+/* It has these words, and nothing is said where there are none. */
+static inline void assert_says(const char *text, const char *words)
+{
+	if (*words ? !strstr(text, words) : *text)
+		fail_msg("not \"%s\" but: %s", words, text);
+}
+
 #endif /* TESTS_UNIT_CTL_FAKE_H */

@@ -60,15 +60,12 @@ static void expect(const char *line, int status, const char *out, const char *er
 	outcome_free(&outcome);
 }
 
-/* Each has its words, and nothing else is said where there are none. */
 static void expect_words(const char *line, int status, const char *out, const char *err)
 {
 	struct outcome outcome = pool_ctl(line);
 
-	if (!strstr(outcome.out, out))
-		fail_msg("%s: no \"%s\" in: %s", line, out, outcome.out);
-	if (*err ? !strstr(outcome.err, err) : *outcome.err)
-		fail_msg("%s: not \"%s\" but: %s", line, err, outcome.err);
+	assert_says(outcome.err, err);
+	assert_says(outcome.out, out);
 	assert_int_equal(outcome.status, status);
 	outcome_free(&outcome);
 }

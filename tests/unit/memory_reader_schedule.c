@@ -10,10 +10,12 @@
 static void pieces_are_posted_in_the_order_in_which_they_are_needed(void **state)
 {
 	struct fake *fake = *state;
+	struct memory_load *load;
 
 	fake_up(fake, 0, 2, 1000);
-	fake_load(fake, 0, 100, 1, one, 1, (struct memory_load_request){ 0 });
+	load = fake_load(fake, 0, 100, 1, one, 1, (struct memory_load_request){ 0 });
 	fake_finish(fake);
+	assert_int_equal(fake->posted, load->segment_count);
 	for (uint32_t i = 1; i < fake->posted; i++)
 		assert_true(fake->log[i - 1] < fake->log[i]);
 }
@@ -155,6 +157,7 @@ static void a_read_without_a_replica_or_with_verification_is_not_raced(void **st
 	warm(fake);
 	single = fake_load(fake, 0, 1, 1, one, 1, (struct memory_load_request){ 0 });
 	fake_answer(fake, 0);
+	assert_int_equal(fake->links[0].flying, 1);
 	fake->now += 1000 * MS;
 	fake_run(fake);
 	assert_int_equal(single->progress.hedges, 0);
@@ -162,6 +165,7 @@ static void a_read_without_a_replica_or_with_verification_is_not_raced(void **st
 		;
 	checked = fake_load(fake, 0, 1, 1, mirrored, 1, verified);
 	fake_answer(fake, 0);
+	assert_int_equal(fake->links[0].flying, 1);
 	fake->now += 1000 * MS;
 	fake_run(fake);
 	assert_int_equal(checked->progress.hedges, 0);

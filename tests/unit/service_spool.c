@@ -163,6 +163,7 @@ static void a_client_that_goes_while_the_disk_hangs_leaves_nothing(void **state)
 
 	(void)state;
 	begin_batch(&net, 0);
+	assert_true(arena_bytes() > 0);
 	pushing_end(&net);
 	disk_reset();
 	wait_until(!arena_bytes());
