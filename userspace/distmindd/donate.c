@@ -4,6 +4,7 @@
 #include "log.h"
 #include "manifests.h"
 #include "replicas.h"
+#include "turn.h"
 
 #include "../sharding/sharding.h"
 
@@ -361,8 +362,7 @@ static void on_pulled(void *arg, const struct memory_load_progress *progress)
 	struct donate *donate = pull->donate;
 
 	if (progress->state == MEMORY_LOAD_DONE &&
-	    sd_event_add_defer(donate->loop, &pull->turn, on_keep, pull) >= 0 &&
-	    sd_event_source_set_enabled(pull->turn, SD_EVENT_ON) >= 0)
+	    turn_begin(donate->loop, &pull->turn, on_keep, pull) >= 0)
 		return;
 	log_warning("chunks-not-fetched", LOG_U("chunks", pull->count),
 		    LOG_S("reason", progress->reason));

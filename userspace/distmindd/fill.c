@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "fill.h"
 
+#include "turn.h"
+
 #include "../sharding/sharding.h"
 
 #include <errno.h>
@@ -445,9 +447,7 @@ int fill_start(struct fill *fill, sd_event *loop, char *reason)
 	};
 	int err;
 
-	err = sd_event_add_defer(loop, &fill->turn, on_turn, fill);
-	if (err >= 0)
-		err = sd_event_source_set_enabled(fill->turn, SD_EVENT_ON);
+	err = turn_begin(loop, &fill->turn, on_turn, fill);
 	if (err < 0) {
 		snprintf(reason, MEMORY_REASON_LEN, "%s", strerror(-err));
 		goto err_destroy;

@@ -2,6 +2,7 @@
 #include "verify.h"
 
 #include "models.h"
+#include "turn.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -214,11 +215,9 @@ void verify_begin(struct client *client, struct manifest *manifest)
 	verify->exchange.gone = on_gone;
 	err = open_scratch(verify, reason);
 	if (!err) {
-		err = sd_event_add_defer(client->models->loop, &verify->turn, on_turn, verify);
+		err = turn_begin(client->models->loop, &verify->turn, on_turn, verify);
 		snprintf(reason, sizeof(reason), "%s", strerror(-err));
 	}
-	if (err >= 0)
-		err = sd_event_source_set_enabled(verify->turn, SD_EVENT_ON);
 	if (err < 0) {
 		destroy(verify);
 		client_refuse(client, err, "verify: %s", reason);
