@@ -334,12 +334,13 @@ static void end_pull(struct donate_pull *pull)
 }
 
 /* Some in each turn of the loop, and as many as the disk is given at a time. */
-static int on_keep(sd_event_source *source, void *arg)
+static int on_keep(sd_event_source *source, uint64_t us, void *arg)
 {
 	struct donate_pull *pull = arg;
 	struct chunks *chunks = pull->donate->chunks;
 	uint64_t begin = now_us();
 
+	(void)us;
 	while (pull->kept < pull->count && pull->wait.pending < CHUNKS_PENDING_MAX &&
 	       now_us() - begin < TURN_US) {
 		uint32_t i = pull->kept++;

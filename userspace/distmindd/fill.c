@@ -414,12 +414,13 @@ static int copy(struct fill *fill, struct local *local)
 	return -EBADMSG;
 }
 
-static int on_turn(sd_event_source *source, void *arg)
+static int on_turn(sd_event_source *source, uint64_t us, void *arg)
 {
 	const struct model_manifest *manifest;
 	struct fill *fill = arg;
 	uint64_t bytes = 0;
 
+	(void)us;
 	manifest = fill->request.manifest;
 	while (may_copy(fill) && bytes < TURN_BYTES) {
 		bytes += manifest->chunks[fill->locals[fill->local_next].chunk].size;

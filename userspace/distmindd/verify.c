@@ -125,7 +125,7 @@ static void answer(struct verify *verify)
 }
 
 /* One copy of one chunk in each turn. */
-static int on_turn(sd_event_source *source, void *arg)
+static int on_turn(sd_event_source *source, uint64_t us, void *arg)
 {
 	struct catalog_holder holders[CATALOG_REPLICAS_MAX];
 	struct verify *verify = arg;
@@ -133,6 +133,7 @@ static int on_turn(sd_event_source *source, void *arg)
 	bool reading = false;
 	size_t count;
 
+	(void)us;
 	if (verify->chunk == verify->manifest->model.chunk_count) {
 		answer(verify);
 		return 0;
