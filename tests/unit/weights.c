@@ -306,6 +306,35 @@ static void a_lost_gpu_takes_its_weights_along(void **state)
 	free_sample(&sample);
 }
 
+static void who_waits_for_weights_to_be_verified_is_told_of_a_lost_gpu(void **state)
+{
+	struct sample sample;
+	struct message reply;
+	struct pool pool;
+	json_t *body;
+	int fd;
+
+	(void)state;
+	/* More than one turn of the loop hashes. */
+	make_sample(&sample, "net", 1, 2000000, LAYERS);
+	push(&sample);
+	cache(&sample);
+	fd = connect_client();
+	body = load_op("net");
+	json_object_set_new(body, "verify", json_true());
+	say(fd, body, NULL, 0);
+	wait_until(bed.models->service.clients->exchange);
+	see_pool(&pool, DISTMIND_GPU_STATE_LOST, 0);
+	assert_true(weights_follow(&bed.models->weights, &pool));
+	forget_pool(&pool);
+	assert_int_equal(fake.buffers, 0);
+	reply = receive(fd);
+	assert_string_equal(json_string_value(json_object_get(reply.body, "errno")), "EOWNERDEAD");
+	message_clear(&reply);
+	hang_up(fd);
+	free_sample(&sample);
+}
+
 static void a_gpu_that_is_drained_is_left_when_the_last_use_ends(void **state)
 {
 	struct sample used, unused;
@@ -376,6 +405,7 @@ int main(void)
 		SERVICE_TEST(what_nobody_holds_is_named),
 		SERVICE_TEST(the_timeline_of_a_load_that_fails_fails),
 		SERVICE_TEST(a_lost_gpu_takes_its_weights_along),
+		SERVICE_TEST(who_waits_for_weights_to_be_verified_is_told_of_a_lost_gpu),
 		SERVICE_TEST(a_gpu_that_is_drained_is_left_when_the_last_use_ends),
 		SERVICE_TEST(a_request_that_fits_nowhere_gets_the_room_of_the_cache),
 	};

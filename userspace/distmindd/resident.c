@@ -181,11 +181,32 @@ void resident_cancel(struct resident *resident)
 		fill_cancel(resident->fill);
 }
 
+static void on_audited(void *arg, int err)
+{
+	struct resident *resident = arg;
+
+	resident->audit = NULL;
+	resident->verified = !err;
+	resident->damaged = err == -EBADMSG;
+	resident->ops->verified(resident, err);
+}
+
+int resident_verify(struct resident *resident)
+{
+	int err = 0;
+
+	if (!resident->audit)
+		resident->audit = audit_begin(resident->loop, &resident->manifest->model,
+					      resident->address, on_audited, resident, &err);
+	return resident->audit ? 0 : err;
+}
+
 void resident_destroy(struct resident *resident)
 {
 	if (!resident)
 		return;
 	fill_destroy(resident->fill);
+	audit_cancel(resident->audit);
 	return_loans(resident);
 	drop_staging(resident);
 	drop_registration(resident);
@@ -327,8 +348,10 @@ struct resident *resident_create(struct weights_device *device, struct distmind_
 	resident->device = device;
 	resident->tensors = -1;
 	resident->ops = ops;
+	resident->loop = loop;
 	resident->chunks = chunks;
 	resident->staged = request->staged;
+	resident->verified = request->verify;
 	resident->manifest = manifest_get(manifest);
 	resident->begun_us = now_us();
 	*err = plan_make(&resident->plan, &manifest->model, &request->rates);

@@ -14,6 +14,7 @@
 #ifndef DISTMINDD_RESIDENT_H
 #define DISTMINDD_RESIDENT_H
 
+#include "audit.h"
 #include "fill.h"
 #include "manifests.h"
 #include "staging.h"
@@ -41,6 +42,8 @@ struct resident_ops {
 			    struct resident **lender);
 	void (*ended)(struct resident *resident);
 	void (*quiet)(struct resident *resident); /* may be destroyed, and must if it failed */
+	/* What resident_verify() found; may be destroyed. */
+	void (*verified)(struct resident *resident, int err);
 };
 
 enum resident_state { RESIDENT_LOADING, RESIDENT_READY, RESIDENT_FAILED };
@@ -48,12 +51,15 @@ enum resident_state { RESIDENT_LOADING, RESIDENT_READY, RESIDENT_FAILED };
 struct resident {
 	struct weights_device *device;
 	const struct resident_ops *ops;
+	sd_event *loop;
 	struct chunks *chunks;
 	struct manifest *manifest; /* a reference */
 	struct plan plan;
 	enum resident_state state;
 	bool cancelled;
 	bool quiet;
+	bool verified; /* the bytes that are there are those of their digests */
+	bool damaged; /* some are not: those who have it keep it, and nobody else gets it */
 	int err;
 	char reason[MEMORY_REASON_LEN];
 	bool staged;
@@ -68,6 +74,7 @@ struct resident {
 	int tensors; /* a sealed list of them, for all who load it; negative: not made yet */
 	struct memory_registration registration;
 	struct fill *fill; /* while it is under way */
+	struct audit *audit; /* so too */
 	/* Of the staged form, until the load has ended. */
 	struct staging *staging;
 	sd_event_source *copied_source; /* groups have been copied */
@@ -100,6 +107,8 @@ struct resident *resident_create(struct weights_device *device, struct distmind_
 void resident_cancel(struct resident *resident);
 /* Somebody else wants it too: not less urgently, and not to end earlier, than that. */
 void resident_extend(struct resident *resident, const struct resident_request *request);
+/* Of one that is quiet and was loaded without: verified() follows, from the loop. */
+int resident_verify(struct resident *resident);
 /* It must be quiet, or the transfers of all the chunks stopped. */
 void resident_destroy(struct resident *resident);
 

@@ -39,6 +39,7 @@ struct weights_use {
 	char reason[MEMORY_REASON_LEN];
 	bool cached;
 	bool waits;
+	bool verify; /* it wants nothing that was not */
 	bool preload;
 	LIST_ENTRY(weights_use) link;
 };
@@ -221,8 +222,8 @@ static const void *find_bytes(struct weights_device *device, const struct model_
 		const struct model_chunk *chunks = resident->manifest->model.chunks;
 		uint32_t found = manifest_chunk(resident->manifest, chunk->digest.bytes);
 
-		if (resident->state != RESIDENT_READY || found == UINT32_MAX ||
-		    chunks[found].size != chunk->size)
+		if (resident->state != RESIDENT_READY || resident->damaged ||
+		    found == UINT32_MAX || chunks[found].size != chunk->size)
 			continue;
 		*lender = resident;
 		return resident->address + chunks[found].offset;
@@ -248,34 +249,40 @@ static void free_device(struct weights_device *device)
 	free(device);
 }
 
+/* Nothing is there for it to use: who waits is told so, others when they ask. */
+static void leave(struct weights_use *use, int err, const char *reason)
+{
+	if (use->waits)
+		client_refuse(use->exchange.client, err, "model %s: %s",
+			      use->resident->manifest->model.name, reason);
+	LIST_REMOVE(use, link);
+	use->waits = false;
+	use->resident = NULL;
+	use->err = err;
+	snprintf(use->reason, sizeof(use->reason), "%s", reason);
+	if (use->preload)
+		free(use);
+}
+
 static void detach(struct resident *resident, int err, const char *reason)
 {
-	struct weights_use *use;
-
-	while ((use = LIST_FIRST(&resident->uses))) {
-		LIST_REMOVE(use, link);
-		use->resident = NULL;
-		use->err = err;
-		snprintf(use->reason, sizeof(use->reason), "%s", reason);
-		if (use->preload)
-			free(use);
-	}
+	while (!LIST_EMPTY(&resident->uses))
+		leave(LIST_FIRST(&resident->uses), err, reason);
 }
 
 static void reap(struct weights_device *device)
 {
 	struct resident *resident = device->residents, *next;
+	bool leaves = device->lost || device->draining;
 
-	if (!device->lost && !device->draining)
-		return;
 	for (; resident; resident = next) {
 		next = resident->next;
 		if (device->lost && resident->quiet && !resident->borrowers)
 			detach(resident, -EOWNERDEAD, "the gpu is lost");
-		if (idle(resident))
+		if ((leaves || resident->damaged) && idle(resident))
 			evict(resident);
 	}
-	if (!device->residents && !device->leaving)
+	if (leaves && !device->residents && !device->leaving)
 		free_device(device);
 }
 
@@ -361,11 +368,6 @@ static void answer(struct weights_use *use, struct client *client)
 	int fds[3] = { -1, -1, -1 }, err;
 
 	use->waits = false;
-	if (resident->state == RESIDENT_FAILED) {
-		client_refuse(client, resident->err, "model %s: %s",
-			      resident->manifest->model.name, resident->reason);
-		return;
-	}
 	if (use->preload) {
 		client_answer(client, json_object(), NULL, 0);
 		return;
@@ -388,34 +390,78 @@ static void answer(struct weights_use *use, struct client *client)
 		close(fds[i]);
 }
 
-static void on_ended(struct resident *resident)
+/* Answers all who wait for what is there now. */
+static void answer_all(struct resident *resident)
 {
-	struct weights_device *device = resident->device;
-	struct weights *weights = device->weights;
 	struct weights_use *use, *next;
 
-	log_end(resident);
-	if (resident->state == RESIDENT_READY) {
-		learn_rates(weights, resident);
-		heat_load(weights->heat, resident->manifest->model.name, resident->read_bytes,
-			  now_us());
-	}
 	for (use = LIST_FIRST(&resident->uses); use; use = next) {
 		next = LIST_NEXT(use, link);
-		if (use->waits)
+		if (use->waits && (resident->verified || !use->verify))
 			answer(use, use->exchange.client);
 		if (!use->preload)
 			continue;
 		LIST_REMOVE(use, link);
 		free(use);
 	}
-	if (resident->state != RESIDENT_FAILED)
+}
+
+static void on_ended(struct resident *resident)
+{
+	struct weights_device *device = resident->device;
+	struct weights *weights = device->weights;
+
+	log_end(resident);
+	if (resident->state == RESIDENT_READY) {
+		learn_rates(weights, resident);
+		heat_load(weights->heat, resident->manifest->model.name, resident->read_bytes,
+			  now_us());
+		answer_all(resident);
 		return;
+	}
 	detach(resident, resident->err, resident->reason);
 	unlink_resident(&device->residents, resident);
 	resident->next = weights->leaving;
 	weights->leaving = resident;
 	device->leaving++;
+}
+
+static void end_verify(struct resident *resident, int err)
+{
+	const char *reason = err == -EBADMSG ?
+				     "the copy that the gpu has is damaged: load it again" :
+				     strerror(-err);
+	struct weights_use *use, *next;
+
+	if (err)
+		log_warning("weights-not-verified", LOG_S("model", resident->manifest->model.name),
+			    LOG_U("gpu", resident->device->gpu), LOG_S("reason", reason));
+	for (use = LIST_FIRST(&resident->uses); err && use; use = next) {
+		next = LIST_NEXT(use, link);
+		if (use->waits)
+			leave(use, err, reason);
+	}
+	answer_all(resident);
+}
+
+static void on_verified(struct resident *resident, int err)
+{
+	end_verify(resident, err);
+	reap(resident->device);
+}
+
+/* If somebody waits for that. */
+static void verify(struct resident *resident)
+{
+	struct weights_use *use;
+	int err;
+
+	LIST_FOREACH(use, &resident->uses, link)
+		if (use->waits)
+			break;
+	err = use ? resident_verify(resident) : 0;
+	if (err)
+		end_verify(resident, err);
 }
 
 static void on_quiet(struct resident *resident)
@@ -434,12 +480,13 @@ static void on_quiet(struct resident *resident)
 	} else {
 		give_back(device, loading - resident->size);
 		keep_add(keep, resident->manifest, resident->address, resident->begun_us);
+		verify(resident);
 	}
 	reap(device);
 }
 
 static const struct resident_ops resident_ops = {
-	.find = find_bytes, .ended = on_ended, .quiet = on_quiet,
+	.find = find_bytes, .ended = on_ended, .quiet = on_quiet, .verified = on_verified,
 };
 
 static struct resident *find_resident(struct weights_device *device,
@@ -449,7 +496,7 @@ static struct resident *find_resident(struct weights_device *device,
 
 	/* A load that nobody wanted any more is not revived: it ends, and another begins. */
 	for (resident = device->residents; resident; resident = resident->next)
-		if (resident->manifest == manifest && !resident->cancelled)
+		if (resident->manifest == manifest && !resident->cancelled && !resident->damaged)
 			break;
 	return resident;
 }
@@ -525,13 +572,18 @@ void weights_load(struct weights *weights, struct client *client,
 	resident->loads++;
 	resident->used_us = now_us();
 	use->resident = resident;
+	use->verify = request->load.verify;
 	use->preload = request->preload;
 	LIST_INSERT_HEAD(&resident->uses, use, link);
 	if (!use->preload)
 		client->use = use;
-	if (request->wait && resident->state == RESIDENT_LOADING) {
-		use->waits = true;
+	/* The timeline of a load without verification says nothing about who wants one. */
+	use->waits = (request->wait && resident->state == RESIDENT_LOADING) ||
+		     (use->verify && !resident->verified);
+	if (use->waits) {
 		client_begin(client, &use->exchange);
+		if (resident->quiet)
+			verify(resident);
 		return;
 	}
 	answer(use, client);
