@@ -129,7 +129,8 @@ static bool same_bytes(const struct image *image, const uint8_t *memory)
 static int serve(const char *address)
 {
 	struct memory_donor_options options = {
-		.address = address_of(address), .id = { 1 }, .peers = 4, .pins = CHUNKS_MAX,
+		.address = address_of(address), .id = { 1 }, .peers = 4, .host_peers = 4,
+		.pins = CHUNKS_MAX,
 	};
 	char reason[MEMORY_REASON_LEN] = "", byte;
 	struct memory_fabric *fabric;

@@ -331,6 +331,8 @@ TEST_F_TIMEOUT(donor, more_readers_than_allowed_are_refused, 120)
 	for (int i = 0; i < 4; i++)
 		ASSERT_EQ(0, rogue_connect(&rogues[i]));
 	EXPECT_NE(0, rogue_connect(&rogues[4]));
+	/* By which a reader tells that it is busy: "consumer defined". */
+	EXPECT_EQ(28, rogues[4].id->event->status);
 	rogue_close(&rogues[4]);
 	rogue_close(&rogues[0]);
 	EVENTUALLY(now.peers == 3 && now.refused == 1);

@@ -113,7 +113,8 @@ static inline int fill(struct memory_arena *arena, const struct chunks *chunks, 
 static inline struct memory_donor_options donor_options(int index)
 {
 	return (struct memory_donor_options){
-		.address = address_of(index), .id = { index }, .peers = 4, .pins = 16,
+		.address = address_of(index), .id = { index }, .peers = 4, .host_peers = 4,
+		.pins = 16,
 	};
 }
 

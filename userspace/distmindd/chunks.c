@@ -17,6 +17,7 @@
 #define STAGING (64ULL << 20) /* of a host that donates nothing */
 #define LEASE_S 10
 #define PEERS 64
+#define HOST_PEERS 4 /* one is enough; more if the ends of others are not known yet */
 #define PINS 4096
 #define DEPTH 16
 #define READ_SIZE (1U << 20)
@@ -101,7 +102,9 @@ static void on_donor(void *arg, uint32_t donor, bool up, const char *reason)
 
 static int open_donor(struct chunks *chunks, const struct config_models *config, char *reason)
 {
-	struct memory_donor_options options = { .peers = PEERS, .pins = PINS };
+	struct memory_donor_options options = {
+		.peers = PEERS, .host_peers = HOST_PEERS, .pins = PINS,
+	};
 	struct model_digest id;
 	int err;
 

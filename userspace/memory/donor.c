@@ -18,6 +18,7 @@
 
 struct peer {
 	struct memory_donor *donor;
+	struct sockaddr_storage address;
 	uint64_t heard; /* when it last said something; 0: not connected yet */
 	struct memory_endpoint *endpoint;
 	struct memory_chunk **pins; /* by number; NULL: free */
@@ -178,6 +179,28 @@ static const struct memory_endpoint_ops peer_ops = {
 	.gone = gone,
 };
 
+static bool same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	if (a->ss_family != b->ss_family)
+		return false;
+	if (a->ss_family == AF_INET)
+		return !memcmp(&((const struct sockaddr_in *)a)->sin_addr,
+			       &((const struct sockaddr_in *)b)->sin_addr, sizeof(struct in_addr));
+	return !memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
+		       &((const struct sockaddr_in6 *)b)->sin6_addr, sizeof(struct in6_addr));
+}
+
+static bool may_connect(const struct memory_donor *donor, const struct rdma_cm_id *id)
+{
+	const struct peer *peer;
+	uint32_t count = 0;
+
+	for (peer = donor->peers; peer; peer = peer->next)
+		count += same_host(&peer->address, &id->route.addr.dst_storage);
+	return id->verbs == donor->fabric->verbs && donor->stats.peers < donor->options.peers &&
+	       count < donor->options.host_peers;
+}
+
 static struct peer *peer_create(struct memory_donor *donor)
 {
 	struct peer *peer = calloc(1, sizeof(*peer));
@@ -205,7 +228,7 @@ static void requested(struct memory_listener *listener, struct rdma_cm_id *id, u
 	struct peer *peer = NULL;
 	char reason[MEMORY_REASON_LEN];
 
-	if (id->verbs == donor->fabric->verbs && donor->stats.peers < donor->options.peers)
+	if (may_connect(donor, id))
 		peer = peer_create(donor);
 	if (!peer) {
 		donor->stats.refused++;
@@ -213,6 +236,7 @@ static void requested(struct memory_listener *listener, struct rdma_cm_id *id, u
 		rdma_destroy_id(id);
 		return;
 	}
+	peer->address = id->route.addr.dst_storage;
 	peer->endpoint = memory_endpoint_accept(&(struct memory_endpoint_setup){
 		.fabric = donor->fabric, .ops = &peer_ops, .arg = peer, .pd = donor->pd,
 		.serve_depth = depth < max ? depth : max,
@@ -286,7 +310,7 @@ int memory_donor_start(struct memory_donor **result, struct memory_fabric *fabri
 	struct memory_donor *donor;
 	int err;
 
-	if (!options->peers || !options->pins) {
+	if (!options->peers || !options->host_peers || !options->pins) {
 		snprintf(reason, MEMORY_REASON_LEN, "a donor needs at least one peer and one pin");
 		return -EINVAL;
 	}

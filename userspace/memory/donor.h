@@ -7,8 +7,9 @@
  *
  * The arena is registered for remote reading and nothing else, in a protection
  * domain of its own, so a reader's queue pair reaches nothing but chunks and
- * zeroes. Readers are limited in number, and each in pins and questions; one
- * that breaks the protocol is disconnected.
+ * zeroes. Readers are limited in number, those of one host too so that it cannot
+ * keep others out, and each in pins and questions; one that breaks the protocol
+ * is disconnected.
  *
  * The donor does not own the arena, which must outlive it. Peers are touched by
  * the fabric's thread, with its lock; functions are the owner's.
@@ -25,6 +26,7 @@ struct memory_donor_options {
 	struct sockaddr_storage address; /* of a local interface, or any */
 	uint8_t id[MEMORY_DONOR_ID_LEN];
 	uint32_t peers; /* readers at the same time */
+	uint32_t host_peers; /* and of one host, by its address */
 	uint32_t pins;	/* of each */
 };
 
@@ -32,7 +34,7 @@ struct memory_donor_stats {
 	uint32_t peers;
 	uint32_t pins;
 	uint64_t accepted;
-	uint64_t refused;   /* connections: too many, or by another device */
+	uint64_t refused; /* connections: too many, in all or of a host, or by another device */
 	uint64_t violations; /* connections that ended because of what the peer sent */
 	uint64_t resolved; /* chunks */
 	uint64_t missing;

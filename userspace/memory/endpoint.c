@@ -22,6 +22,8 @@
  */
 #define ACK_TIMEOUT 16
 #define RETRIES 6
+/* What the connection manager calls "consumer defined": somebody listens, and said no. */
+#define STATUS_REFUSED 28
 
 enum kind {
 	KIND_RECEIVE,
@@ -492,7 +494,11 @@ static void endpoint_event(struct memory_endpoint *endpoint, const struct rdma_c
 		memory_endpoint_fail(endpoint, "no way to its address");
 		break;
 	case RDMA_CM_EVENT_REJECTED:
-		memory_endpoint_fail(endpoint, "connection refused: no donor there, or it is full");
+		memory_endpoint_fail(endpoint,
+				     event->status == STATUS_REFUSED ?
+					     "the donor is busy: it has as many readers as it "
+					     "takes, of this host or in all" :
+					     "connection refused: no donor there");
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 		memory_endpoint_fail(endpoint, "the peer has closed the connection");
