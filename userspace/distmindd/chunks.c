@@ -33,6 +33,7 @@ struct waiter {
 struct chunks_store {
 	struct chunks *chunks;
 	struct memory_chunk *chunk; /* pinned */
+	bool freed; /* meanwhile: another one may be on its way after it */
 	STAILQ_HEAD(, waiter) waiters; /* owned */
 	TAILQ_ENTRY(chunks_store) link;
 };
@@ -340,7 +341,7 @@ static struct chunks_store *find_store(const struct chunks *chunks, const uint8_
 	struct chunks_store *store;
 
 	TAILQ_FOREACH(store, &chunks->stores, link)
-		if (!memcmp(store->chunk->digest, digest, MEMORY_DIGEST_LEN))
+		if (!store->freed && !memcmp(store->chunk->digest, digest, MEMORY_DIGEST_LEN))
 			break;
 	return store;
 }
@@ -358,9 +359,11 @@ static void store_done(void *arg, int err)
 
 	if (err)
 		log_warning("chunk-not-spooled", LOG_S("reason", strerror(-err)));
-	else
+	else if (!store->freed)
 		err = catalog_hold(chunks->catalog, store->chunk->digest);
-	if (err)
+	if (store->freed)
+		err = -ECANCELED;
+	else if (err)
 		chunks_free(chunks, store->chunk->digest);
 	STAILQ_FOREACH(waiter, &store->waiters, link) {
 		if (!waiter->wait)
@@ -472,6 +475,10 @@ void chunks_forget(struct chunks *chunks, struct chunks_wait *wait)
 
 void chunks_free(struct chunks *chunks, const uint8_t *digest)
 {
+	struct chunks_store *store = find_store(chunks, digest);
+
+	if (store)
+		store->freed = true;
 	memory_arena_free(chunks->arena, digest);
 	if (chunks->spooler)
 		memory_spooler_remove(chunks->spooler, digest);

@@ -82,7 +82,10 @@ int chunks_add(struct chunks *chunks, const void *data, uint64_t size, const uin
 	       struct chunks_wait *wait, uint32_t which);
 /* Nobody waits any more; what is pending is kept all the same. */
 void chunks_forget(struct chunks *chunks, struct chunks_wait *wait);
-/* The catalog does not count on it any more. */
+/*
+ * The catalog does not count on it any more. Who waits until it is on disk is told
+ * -ECANCELED.
+ */
 void chunks_free(struct chunks *chunks, const uint8_t *digest);
 
 /* Tells the catalog how much room is left. */
