@@ -194,6 +194,12 @@ int catalog_model_set_replicas(struct catalog *catalog, const char *name, unsign
 			       catalog_done done, void *arg);
 
 /*
+ * Another number after everything that the answers about hosts, models and chunks may depend
+ * on, and after which pointers to them may be of no use.
+ */
+uint64_t catalog_changes(const struct catalog *catalog);
+
+/*
  * Chunks
  */
 

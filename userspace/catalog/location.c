@@ -109,7 +109,7 @@ void catalog_host_each_away(const struct catalog *catalog,
  * The index
  */
 
-void catalog_index_drop(struct catalog *catalog)
+static void clear_index(struct catalog *catalog)
 {
 	for (size_t i = 0; i < BUCKETS; i++) {
 		free(catalog->locations[i].rows);
@@ -119,6 +119,17 @@ void catalog_index_drop(struct catalog *catalog)
 	catalog->references = NULL;
 	catalog->reference_count = 0;
 	catalog->indexed = false;
+}
+
+void catalog_index_drop(struct catalog *catalog)
+{
+	clear_index(catalog);
+	catalog->changes++;
+}
+
+uint64_t catalog_changes(const struct catalog *catalog)
+{
+	return catalog->changes;
 }
 
 static int index_bucket(struct catalog *catalog, const struct catalog_entry *entry)
@@ -180,7 +191,7 @@ static int index_all(struct catalog *catalog)
 
 	if (catalog->indexed)
 		return 0;
-	catalog_index_drop(catalog);
+	clear_index(catalog);
 	catalog_prefix(catalog, "chunk", prefix);
 	catalog_entries_each(&catalog->view.entries, prefix, entry)
 		if (entry->noun && !err)
@@ -191,7 +202,7 @@ static int index_all(struct catalog *catalog)
 		err = catalog->references ? 0 : -ENOMEM;
 	}
 	if (err) {
-		catalog_index_drop(catalog);
+		clear_index(catalog);
 		return err;
 	}
 	catalog_model_each(catalog, copy_digests, catalog);
@@ -224,16 +235,30 @@ size_t catalog_chunk_holders(struct catalog *catalog, const uint8_t *digest,
 
 size_t catalog_chunk_references(struct catalog *catalog, const uint8_t *digest)
 {
-	size_t place, count = 0;
+	size_t first, low, high, count = 1;
 	bool found;
 
 	if (index_all(catalog))
 		return 0;
-	place = catalog_digest_place(catalog->references, catalog->reference_count, digest, &found);
-	for (; place < catalog->reference_count; place++, count++)
-		if (memcmp(catalog->references + place * CATALOG_DIGEST, digest, CATALOG_DIGEST))
-			break;
-	return count;
+	first = catalog_digest_place(catalog->references, catalog->reference_count, digest, &found);
+	if (!found)
+		return 0;
+	/* Most are needed once, and some by nearly all: their end is not walked to. */
+	while (first + count < catalog->reference_count &&
+	       !memcmp(catalog->references + (first + count) * CATALOG_DIGEST, digest,
+		       CATALOG_DIGEST))
+		count *= 2;
+	low = first + count / 2;
+	high = first + count < catalog->reference_count ? first + count : catalog->reference_count;
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+
+		if (memcmp(catalog->references + middle * CATALOG_DIGEST, digest, CATALOG_DIGEST))
+			high = middle;
+		else
+			low = middle;
+	}
+	return high - first;
 }
 
 int catalog_model_availability(struct catalog *catalog, const char *name,

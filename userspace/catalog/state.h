@@ -82,6 +82,7 @@ struct catalog {
 	struct member member;
 
 	/* Made from the view when asked for, until it changes. */
+	uint64_t changes; /* so often */
 	bool indexed;
 	struct locations locations[BUCKETS];
 	uint8_t *references; /* the digests of all manifests, sorted */

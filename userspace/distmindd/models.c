@@ -3,7 +3,6 @@
 
 #include "../catalog/tls.h"
 #include "log.h"
-#include "replicas.h"
 #include "verify.h"
 
 #include <errno.h>
@@ -136,6 +135,7 @@ void models_close(struct models *models)
 	donate_close(&models->donate);
 	peers_close(&models->peers);
 	chunks_close(&models->chunks);
+	survey_clear(&models->survey);
 	manifests_sweep(NULL);
 	free(models);
 }
@@ -149,145 +149,39 @@ int models_leave(struct models *models, catalog_done done, void *arg)
  * What there is
  */
 
-struct sized {
-	uint8_t digest[CATALOG_DIGEST];
-	uint32_t size;
-};
-
-struct listing {
-	struct models *models;
-	struct replicas replicas;
-	json_t *models_array, *hosts;
-	struct sized *chunks; /* of all models; owned */
-	size_t count, room;
-	int err;
-};
-
-static const char *state_of(struct models *models, const struct catalog_model *model)
+static json_t *describe_model(const struct models *models, const struct survey_model *row)
 {
-	struct catalog_availability there;
-
-	if (model->uploading)
-		return "uploading";
-	switch (catalog_model_availability(models->catalog, model->name, &there, NULL, NULL)) {
-	case 0:
-		break;
-	case -EAGAIN:
-		return "uploading"; /* its manifest is on its way to this host */
-	default:
-		return "missing";
-	}
-	if (there.missing)
-		return "missing";
-	if (there.away)
-		return "away";
-	return there.scarce ? "scarce" : "available";
-}
-
-/* That there are of every chunk. */
-static json_int_t copies_of(struct models *models, const struct catalog_model *model)
-{
-	struct catalog_availability there = { 0 };
-
-	if (!model->uploading)
-		catalog_model_availability(models->catalog, model->name, &there, NULL, NULL);
-	return (json_int_t)there.copies;
-}
-
-static int add_chunks(struct listing *listing, const struct model_manifest *model)
-{
-	struct sized *rows = listing->chunks;
-
-	if (listing->room - listing->count < model->chunk_count) {
-		listing->room = (listing->count + model->chunk_count) * 2;
-		rows = realloc(rows, listing->room * sizeof(*rows));
-		if (!rows)
-			return -ENOMEM;
-		listing->chunks = rows;
-	}
-	for (uint32_t i = 0; i < model->chunk_count; i++) {
-		memcpy(rows[listing->count].digest, model->chunks[i].digest.bytes, CATALOG_DIGEST);
-		rows[listing->count++].size = model->chunks[i].size;
-	}
-	return 0;
-}
-
-static uint64_t shared_bytes(struct models *models, const struct model_manifest *model)
-{
-	uint64_t bytes = 0;
-
-	for (uint32_t i = 0; i < model->chunk_count; i++)
-		if (catalog_chunk_references(models->catalog, model->chunks[i].digest.bytes) > 1)
-			bytes += model->chunks[i].size;
-	return bytes;
-}
-
-static void list_model(const struct catalog_model *model, void *arg)
-{
-	struct listing *listing = arg;
-	struct manifest *manifest = manifests_find(model);
-	uint32_t gpus[GPUS_SHOWN];
+	const struct manifest *manifest = row->manifest;
 	json_t *resident = json_array();
-	uint64_t shared = 0;
+	uint32_t gpus[GPUS_SHOWN];
 	size_t count = 0;
 
-	if (manifest) {
-		shared = shared_bytes(listing->models, &manifest->model);
-		listing->err = listing->err ? listing->err : add_chunks(listing, &manifest->model);
-		count = weights_gpus(&listing->models->weights, manifest, gpus, GPUS_SHOWN);
-	}
+	if (manifest)
+		count = weights_gpus(&models->weights, manifest, gpus, GPUS_SHOWN);
 	for (size_t i = 0; i < count; i++)
 		json_array_append_new(resident, json_integer(gpus[i]));
-	json_array_append_new(
-		listing->models_array,
-		json_pack("{s:s, s:I, s:I, s:I, s:i, s:i, s:I, s:s, s:o, s:I}", "name",
-			  model->name, "bytes", (json_int_t)(manifest ? manifest->model.size : 0),
-			  "chunks", (json_int_t)(manifest ? manifest->model.chunk_count : 0),
-			  "layers", (json_int_t)(manifest ? manifest->model.layer_count : 0),
-			  "replicas", (int)model->replicas, "extra_replicas",
-			  (int)replicas_extra(&listing->replicas, model), "copies",
-			  copies_of(listing->models, model), "state",
-			  state_of(listing->models, model), "resident", resident, "shared_bytes",
-			  (json_int_t)shared));
+	return json_pack("{s:s, s:I, s:I, s:I, s:i, s:i, s:I, s:s, s:o, s:I}", "name",
+			 row->model->name, "bytes", (json_int_t)(manifest ? manifest->model.size : 0),
+			 "chunks", (json_int_t)(manifest ? manifest->model.chunk_count : 0),
+			 "layers", (json_int_t)(manifest ? manifest->model.layer_count : 0),
+			 "replicas", (int)row->model->replicas, "extra_replicas", (int)row->extra,
+			 "copies", (json_int_t)row->copies, "state", row->state, "resident",
+			 resident, "shared_bytes", (json_int_t)row->shared);
 }
 
 static void list_host(const struct catalog_host *host, void *arg)
 {
-	struct listing *listing = arg;
-
-	json_array_append_new(listing->hosts,
-			      json_pack("{s:s, s:s, s:I, s:I, s:b}", "name", host->name, "address",
-					host->address, "memory_total",
-					(json_int_t)host->memory_total, "memory_free",
-					(json_int_t)host->memory_free, "live", 1));
+	json_array_append_new(arg, json_pack("{s:s, s:s, s:I, s:I, s:b}", "name", host->name,
+					     "address", host->address, "memory_total",
+					     (json_int_t)host->memory_total, "memory_free",
+					     (json_int_t)host->memory_free, "live", 1));
 }
 
 /* Where it was, and what it gave, went with it. */
 static void list_away(const char *name, void *arg)
 {
-	struct listing *listing = arg;
-
-	json_array_append_new(listing->hosts,
-			      json_pack("{s:s, s:s, s:i, s:i, s:b}", "name", name, "address", "",
-					"memory_total", 0, "memory_free", 0, "live", 0));
-}
-
-static int by_digest(const void *a, const void *b)
-{
-	return memcmp(a, b, CATALOG_DIGEST);
-}
-
-static uint64_t unique_bytes(struct listing *listing)
-{
-	struct sized *rows = listing->chunks;
-	uint64_t bytes = 0;
-
-	if (listing->count)
-		qsort(rows, listing->count, sizeof(*rows), by_digest);
-	for (size_t i = 0; i < listing->count; i++)
-		if (!i || by_digest(&rows[i], &rows[i - 1]))
-			bytes += rows[i].size;
-	return bytes;
+	json_array_append_new(arg, json_pack("{s:s, s:s, s:i, s:i, s:b}", "name", name, "address",
+					     "", "memory_total", 0, "memory_free", 0, "live", 0));
 }
 
 /* Of this host; null: it has none. */
@@ -306,26 +200,20 @@ static json_t *describe_cache(struct cache *cache)
 
 int models_list(struct models *models)
 {
-	struct listing listing = {
-		.models = models, .models_array = json_array(), .hosts = json_array(),
-	};
-	uint64_t stored;
+	struct survey *survey = &models->survey;
+	json_t *rows, *hosts;
+	int err = survey_make(survey, models->catalog);
 
-	listing.err = replicas_read(&listing.replicas, models->catalog);
-	catalog_model_each(models->catalog, list_model, &listing);
-	catalog_host_each(models->catalog, list_host, &listing);
-	catalog_host_each_away(models->catalog, list_away, &listing);
-	stored = unique_bytes(&listing);
-	free(listing.chunks);
-	replicas_free(&listing.replicas);
-	if (listing.err) {
-		json_decref(listing.models_array);
-		json_decref(listing.hosts);
-		return listing.err;
-	}
-	return message_memfd_json(json_pack("{s:o, s:o, s:I, s:o}", "models", listing.models_array,
-					    "hosts", listing.hosts, "stored_bytes",
-					    (json_int_t)stored, "cache",
+	if (err)
+		return err;
+	rows = json_array();
+	hosts = json_array();
+	for (size_t i = 0; i < survey->count; i++)
+		json_array_append_new(rows, describe_model(models, &survey->models[i]));
+	catalog_host_each(models->catalog, list_host, hosts);
+	catalog_host_each_away(models->catalog, list_away, hosts);
+	return message_memfd_json(json_pack("{s:o, s:o, s:I, s:o}", "models", rows, "hosts", hosts,
+					    "stored_bytes", (json_int_t)survey->stored, "cache",
 					    describe_cache(models->chunks.cache)));
 }
 
@@ -361,20 +249,18 @@ static json_t *groups_of(const struct plan *plan)
 int models_show(struct models *models, const struct catalog_model *model)
 {
 	const struct manifest *manifest = manifests_find(model);
-	struct replicas replicas;
+	const struct survey_model *row;
 	json_t *holders, *parsed;
 	struct plan_rates rates;
 	struct plan plan;
-	uint32_t extra;
 	size_t len;
 	char *text;
 	int err;
 
-	err = replicas_read(&replicas, models->catalog);
+	err = survey_make(&models->survey, models->catalog);
 	if (err)
 		return err;
-	extra = replicas_extra(&replicas, model);
-	replicas_free(&replicas);
+	row = survey_find(&models->survey, model);
 	weights_rates(&models->weights, false, &rates);
 	err = plan_make(&plan, &manifest->model, &rates);
 	if (!err)
@@ -391,8 +277,9 @@ int models_show(struct models *models, const struct catalog_model *model)
 				      holders_of(models, manifest->model.chunks[i].digest.bytes));
 	err = message_memfd_json(json_pack(
 		"{s:o, s:i, s:i, s:I, s:o, s:I, s:I, s:I, s:{s:f, s:f, s:f, s:f, s:f}, s:o}",
-		"manifest", parsed, "replicas", (int)model->replicas, "extra_replicas", (int)extra,
-		"copies", copies_of(models, model), "groups", groups_of(&plan), "predicted_ns",
+		"manifest", parsed, "replicas", (int)model->replicas, "extra_replicas",
+		(int)row->extra, "copies", (json_int_t)row->copies, "groups", groups_of(&plan),
+		"predicted_ns",
 		(json_int_t)plan.predicted_ns, "greedy_ns", (json_int_t)plan.greedy_ns, "bound_ns",
 		(json_int_t)plan.bound_ns, "rates", "network", plan.rates.network, "copy",
 		plan.rates.copy, "compute", plan.rates.compute, "transfer_cost",

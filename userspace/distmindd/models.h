@@ -12,6 +12,7 @@
 #include "manifests.h"
 #include "peers.h"
 #include "service.h"
+#include "survey.h"
 #include "weights.h"
 
 struct models {
@@ -23,6 +24,7 @@ struct models {
 	struct heat heat;
 	struct donate donate;
 	struct weights weights;
+	struct survey survey;
 	struct service service;
 	struct verify *verifies; /* under way */
 };
