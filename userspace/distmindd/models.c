@@ -250,11 +250,9 @@ int models_show(struct models *models, const struct catalog_model *model)
 {
 	const struct manifest *manifest = manifests_find(model);
 	const struct survey_model *row;
-	json_t *holders, *parsed;
 	struct plan_rates rates;
 	struct plan plan;
-	size_t len;
-	char *text;
+	json_t *holders;
 	int err;
 
 	err = survey_make(&models->survey, models->catalog);
@@ -263,23 +261,19 @@ int models_show(struct models *models, const struct catalog_model *model)
 	row = survey_find(&models->survey, model);
 	weights_rates(&models->weights, false, &rates);
 	err = plan_make(&plan, &manifest->model, &rates);
-	if (!err)
-		err = model_manifest_encode(&manifest->model, &text, &len);
 	if (err) {
 		plan_clear(&plan);
 		return err;
 	}
-	parsed = json_loadb(text, len, 0, NULL);
-	free(text);
 	holders = json_array();
 	for (uint32_t i = 0; i < manifest->model.chunk_count; i++)
 		json_array_append_new(holders,
 				      holders_of(models, manifest->model.chunks[i].digest.bytes));
 	err = message_memfd_json(json_pack(
 		"{s:o, s:i, s:i, s:I, s:o, s:I, s:I, s:I, s:{s:f, s:f, s:f, s:f, s:f}, s:o}",
-		"manifest", parsed, "replicas", (int)model->replicas, "extra_replicas",
-		(int)row->extra, "copies", (json_int_t)row->copies, "groups", groups_of(&plan),
-		"predicted_ns",
+		"manifest", model_manifest_tree(&manifest->model), "replicas",
+		(int)model->replicas, "extra_replicas", (int)row->extra, "copies",
+		(json_int_t)row->copies, "groups", groups_of(&plan), "predicted_ns",
 		(json_int_t)plan.predicted_ns, "greedy_ns", (json_int_t)plan.greedy_ns, "bound_ns",
 		(json_int_t)plan.bound_ns, "rates", "network", plan.rates.network, "copy",
 		plan.rates.copy, "compute", plan.rates.compute, "transfer_cost",

@@ -18,6 +18,8 @@
 #include "error.h"
 #include "tensor.h"
 
+#include <jansson.h>
+
 #define MODEL_MANIFEST_FORMAT 1
 #define MODEL_NAME_MAX 63
 
@@ -55,6 +57,8 @@ int model_manifest_parse(struct model_manifest *manifest, const char *text, size
 			 char *error);
 /* *text is the caller's to free, and has a zero at its end. -ENOMEM. */
 int model_manifest_encode(const struct model_manifest *manifest, char **text, size_t *len);
+/* The same before it is text. NULL: no memory. */
+json_t *model_manifest_tree(const struct model_manifest *manifest);
 void model_manifest_destroy(struct model_manifest *manifest);
 
 /* The chunk that has the byte at offset, or the first one after it. */

@@ -16,7 +16,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -278,7 +277,7 @@ static json_t *encode_layer(const struct model_manifest_layer *layer)
 	return json;
 }
 
-int model_manifest_encode(const struct model_manifest *manifest, char **text, size_t *len)
+json_t *model_manifest_tree(const struct model_manifest *manifest)
 {
 	json_t *tensors = json_array(), *chunks = json_array(), *layers = json_array(), *root;
 	int err = 0;
@@ -292,7 +291,17 @@ int model_manifest_encode(const struct model_manifest *manifest, char **text, si
 	root = json_pack("{s:i, s:s, s:I, s:o, s:o, s:o}", "format", MODEL_MANIFEST_FORMAT, "name",
 			 manifest->name, "size", (json_int_t)manifest->size, "tensors", tensors,
 			 "chunks", chunks, "layers", layers);
-	*text = err || !root ? NULL : json_dumps(root, JSON_COMPACT);
+	if (!err)
+		return root;
+	json_decref(root);
+	return NULL;
+}
+
+int model_manifest_encode(const struct model_manifest *manifest, char **text, size_t *len)
+{
+	json_t *root = model_manifest_tree(manifest);
+
+	*text = root ? json_dumps(root, JSON_COMPACT) : NULL;
 	json_decref(root);
 	if (!*text)
 		return -ENOMEM;
