@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "audit.h"
 
+#include "turn.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -31,7 +33,7 @@ static int check(const struct audit *audit, const struct model_chunk *chunk)
 	return err ? err : model_digest_equal(&digest, &chunk->digest) ? 0 : -EBADMSG;
 }
 
-static int on_turn(sd_event_source *source, void *arg)
+static int on_turn(sd_event_source *source, uint64_t us, void *arg)
 {
 	struct audit *audit = arg;
 	const struct model_manifest *manifest = audit->manifest;
@@ -40,6 +42,7 @@ static int on_turn(sd_event_source *source, void *arg)
 	int err = 0;
 
 	(void)source;
+	(void)us;
 	while (!err && audit->next < manifest->chunk_count && bytes < TURN_BYTES) {
 		const struct model_chunk *chunk = &manifest->chunks[audit->next++];
 
@@ -67,10 +70,8 @@ struct audit *audit_begin(sd_event *loop, const struct model_manifest *manifest,
 	audit->image = image;
 	audit->done = done;
 	audit->arg = arg;
-	*err = sd_event_add_defer(loop, &audit->turn, on_turn, audit);
-	if (*err >= 0)
-		*err = sd_event_source_set_enabled(audit->turn, SD_EVENT_ON);
-	if (*err >= 0)
+	*err = turn_begin(loop, &audit->turn, on_turn, audit);
+	if (!*err)
 		return audit;
 	audit_cancel(audit);
 	return NULL;
