@@ -1,29 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Who a donor lets in, on a device that is not there: the functions of libibverbs and
- * librdmacm that are defined here take the place of the libraries'.
- */
+/* Who a donor lets in, on a device that is not there. */
 #include "unit.h"
 
+#include "verbs_fake.h"
+
 #include "../../userspace/memory/donor.h"
-#include "../../userspace/memory/endpoint.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-
-#undef ibv_reg_mr
 
 #define PEERS 6
 #define HOST_PEERS 2
 
 static struct device {
-	struct ibv_context verbs;
-	struct ibv_cq cq;
-	struct ibv_qp qp;
-	struct ibv_mr mr;
-	struct ibv_pd pd;
 	struct rdma_cm_id *listener;
 	struct rdma_cm_event event; /* that comes next, if there is an id */
 	uint32_t accepted, rejected;
@@ -32,30 +22,6 @@ static struct device {
 static struct memory_fabric fabric;
 static struct memory_donor *donor;
 static struct memory_arena *arena;
-
-int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
-		   enum rdma_port_space ps)
-{
-	(void)ps;
-	*id = calloc(1, sizeof(**id));
-	(*id)->channel = channel;
-	(*id)->context = context;
-	(*id)->verbs = &device.verbs;
-	return 0;
-}
-
-int rdma_destroy_id(struct rdma_cm_id *id)
-{
-	free(id);
-	return 0;
-}
-
-int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *address)
-{
-	(void)id;
-	(void)address;
-	return 0;
-}
 
 int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
@@ -88,35 +54,6 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 	return 0;
 }
 
-int rdma_ack_cm_event(struct rdma_cm_event *event)
-{
-	(void)event;
-	return 0;
-}
-
-int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t len)
-{
-	(void)id;
-	(void)level;
-	(void)name;
-	(void)value;
-	(void)len;
-	return 0;
-}
-
-int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
-{
-	(void)pd;
-	(void)attr;
-	id->qp = &device.qp;
-	return 0;
-}
-
-void rdma_destroy_qp(struct rdma_cm_id *id)
-{
-	id->qp = NULL;
-}
-
 int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
 	(void)id;
@@ -131,56 +68,6 @@ int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t len)
 	(void)data;
 	(void)len;
 	device.rejected++;
-	return 0;
-}
-
-struct ibv_pd *ibv_alloc_pd(struct ibv_context *verbs)
-{
-	(void)verbs;
-	return &device.pd;
-}
-
-int ibv_dealloc_pd(struct ibv_pd *pd)
-{
-	(void)pd;
-	return 0;
-}
-
-struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t length, int access)
-{
-	(void)pd;
-	(void)address;
-	(void)length;
-	(void)access;
-	return &device.mr;
-}
-
-int ibv_dereg_mr(struct ibv_mr *mr)
-{
-	(void)mr;
-	return 0;
-}
-
-struct ibv_cq *ibv_create_cq(struct ibv_context *verbs, int room, void *context,
-			     struct ibv_comp_channel *channel, int vector)
-{
-	(void)context;
-	(void)channel;
-	(void)vector;
-	device.cq = (struct ibv_cq){ .context = verbs, .cqe = room };
-	return &device.cq;
-}
-
-int ibv_destroy_cq(struct ibv_cq *cq)
-{
-	(void)cq;
-	return 0;
-}
-
-static int request_notification(struct ibv_cq *cq, int solicited)
-{
-	(void)cq;
-	(void)solicited;
 	return 0;
 }
 
@@ -200,13 +87,10 @@ static int setup(void **state)
 	char reason[MEMORY_REASON_LEN];
 
 	(void)state;
-	device = (struct device){ .verbs.ops = {
-		.req_notify_cq = request_notification,
-		.post_recv = post_receive,
-	} };
-	device.qp.context = &device.verbs;
+	device = (struct device){ 0 };
+	verbs_open(post_receive, NULL);
 	fabric = (struct memory_fabric){
-		.verbs = &device.verbs, .lock = PTHREAD_MUTEX_INITIALIZER,
+		.verbs = &verbs.context, .lock = PTHREAD_MUTEX_INITIALIZER,
 	};
 	assert_int_equal(memory_arena_create(&arena, 1U << 20), 0);
 	assert_int_equal(memory_donor_start(&donor, &fabric, arena, &options, reason), 0);
@@ -305,7 +189,7 @@ static void expect_reason(int status, const char *expected)
 
 	device.event = (struct rdma_cm_event){ .event = RDMA_CM_EVENT_REJECTED, .status = status };
 	assert_non_null(memory_endpoint_connect(&(struct memory_endpoint_setup){
-		.fabric = &fabric, .ops = &ops, .arg = reason, .pd = &device.pd,
+		.fabric = &fabric, .ops = &ops, .arg = reason, .pd = &verbs.pd,
 	}, &address, reason));
 	memory_endpoint_events(&fabric);
 	assert_true(memory_endpoint_bury(&fabric));

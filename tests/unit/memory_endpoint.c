@@ -1,63 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Endpoints on a device that is not there: the functions of libibverbs and librdmacm
- * that are defined here take the place of the libraries'. Its peers never stop.
- */
+/* Endpoints on a device that is not there. Its peers never stop. */
 #include "unit.h"
 
-#include "../../userspace/memory/endpoint.h"
-
-#include <errno.h>
-#include <stdlib.h>
-
-#undef ibv_reg_mr
+#include "verbs_fake.h"
 
 #define TOO_MUCH 100000 /* for one round, whatever it handles */
 
 static struct device {
-	struct ibv_context verbs;
-	struct ibv_cq cq;
-	struct ibv_qp qp;
-	struct ibv_mr mr;
-	struct ibv_pd pd;
-	struct rdma_cm_id id;
+	struct rdma_cm_id asking;
 	struct rdma_cm_event event;
-	void *context; /* of the completion queue */
 	uint32_t posted[MEMORY_ENDPOINT_MESSAGES]; /* to receive into, a ring */
 	uint32_t post_count, completed;
 	uint32_t requests;
 	uint32_t messages;
 } device;
 
-int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
-		   enum rdma_port_space ps)
-{
-	(void)ps;
-	*id = calloc(1, sizeof(**id));
-	(*id)->channel = channel;
-	(*id)->context = context;
-	return 0;
-}
-
-int rdma_destroy_id(struct rdma_cm_id *id)
-{
-	if (id != &device.id)
-		free(id);
-	return 0;
-}
-
-int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
-{
-	(void)id;
-	(void)addr;
-	return 0;
-}
-
 int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
 	(void)backlog;
 	device.event = (struct rdma_cm_event){
-		.id = &device.id, .listen_id = id, .event = RDMA_CM_EVENT_CONNECT_REQUEST,
+		.id = &device.asking, .listen_id = id, .event = RDMA_CM_EVENT_CONNECT_REQUEST,
 	};
 	return 0;
 }
@@ -70,35 +32,6 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 	return 0;
 }
 
-int rdma_ack_cm_event(struct rdma_cm_event *event)
-{
-	(void)event;
-	return 0;
-}
-
-int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t len)
-{
-	(void)id;
-	(void)level;
-	(void)name;
-	(void)value;
-	(void)len;
-	return 0;
-}
-
-int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
-{
-	(void)pd;
-	(void)attr;
-	id->qp = &device.qp;
-	return 0;
-}
-
-void rdma_destroy_qp(struct rdma_cm_id *id)
-{
-	id->qp = NULL;
-}
-
 int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
 	(void)id;
@@ -106,42 +39,11 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 	return 0;
 }
 
-struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t length, int access)
-{
-	(void)pd;
-	(void)address;
-	(void)length;
-	(void)access;
-	return &device.mr;
-}
-
-int ibv_dereg_mr(struct ibv_mr *mr)
-{
-	(void)mr;
-	return 0;
-}
-
-struct ibv_cq *ibv_create_cq(struct ibv_context *verbs, int room, void *context,
-			     struct ibv_comp_channel *channel, int vector)
-{
-	(void)channel;
-	(void)vector;
-	device.context = context;
-	device.cq = (struct ibv_cq){ .context = verbs, .cqe = room };
-	return &device.cq;
-}
-
-int ibv_destroy_cq(struct ibv_cq *cq)
-{
-	(void)cq;
-	return 0;
-}
-
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **context)
 {
 	(void)channel;
-	*cq = &device.cq;
-	*context = device.context;
+	*cq = &verbs.cq;
+	*context = verbs.cq_context;
 	return 0;
 }
 
@@ -149,13 +51,6 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int count)
 {
 	(void)cq;
 	(void)count;
-}
-
-static int request_notification(struct ibv_cq *cq, int solicited)
-{
-	(void)cq;
-	(void)solicited;
-	return 0;
 }
 
 static int post_receive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -217,13 +112,9 @@ static int setup(void **state)
 {
 	static struct memory_fabric fabric;
 
-	device = (struct device){ .verbs.ops = {
-		.poll_cq = poll_completions,
-		.req_notify_cq = request_notification,
-		.post_recv = post_receive,
-	} };
-	device.qp.context = &device.verbs;
-	fabric = (struct memory_fabric){ .verbs = &device.verbs };
+	device = (struct device){ 0 };
+	verbs_open(post_receive, poll_completions);
+	fabric = (struct memory_fabric){ .verbs = &verbs.context };
 	*state = &fabric;
 	return 0;
 }
@@ -247,10 +138,12 @@ static void messages_without_end_do_not_make_a_round_without_end(void **state)
 	struct memory_fabric *fabric = *state;
 	struct memory_endpoint *endpoint;
 	char reason[MEMORY_REASON_LEN];
+	struct rdma_cm_id *id;
 
+	rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP);
 	endpoint = memory_endpoint_accept(&(struct memory_endpoint_setup){
-		.fabric = fabric, .ops = &ops, .pd = &device.pd,
-	}, &device.id, reason);
+		.fabric = fabric, .ops = &ops, .pd = &verbs.pd,
+	}, id, reason);
 	assert_non_null(endpoint);
 	memory_endpoint_poll(fabric);
 	assert_true(device.messages >= MEMORY_ENDPOINT_MESSAGES);
