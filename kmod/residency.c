@@ -19,7 +19,9 @@
  * under a heap's lock, what is for that heap stays so.
  *
  * A job that has no room because of the jobs on other lanes, or of what is pinned,
- * waits, on its lane and holding nothing, until one of them goes.
+ * waits, on its lane and holding nothing, until one of them goes. It puts nobody out
+ * before there is room for all that it needs: it looks again whenever a buffer is idle,
+ * and others would be put out, and brought back, each time.
  */
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
@@ -108,6 +110,12 @@ void distmind_residency_release(struct distmind_job *job)
 		distmind_residency_wake();
 }
 
+/* A job on a lane uses it, or somebody has pinned it. */
+static bool stays(const struct distmind_buffer *buffer)
+{
+	return atomic_read(&buffer->active) || atomic_read(&buffer->pins);
+}
+
 /* Returns false if it is in use. */
 static bool put_out(struct distmind_heap *heap, struct distmind_buffer *buffer)
 {
@@ -115,7 +123,7 @@ static bool put_out(struct distmind_heap *heap, struct distmind_buffer *buffer)
 	WRITE_ONCE(buffer->resident, false);
 	/* Pairs with distmind_residency_try(). */
 	smp_mb();
-	if (atomic_read(&buffer->active) || atomic_read(&buffer->pins)) {
+	if (stays(buffer)) {
 		WRITE_ONCE(buffer->resident, true);
 		return false;
 	}
@@ -147,7 +155,8 @@ static bool evict_one(struct distmind_gpu *gpu, u32 *looks)
 
 	mas_for_each(&mas, buffer, ULONG_MAX) {
 		*looks -= min(*looks, 1U);
-		if (atomic_read(&buffer->active) || atomic_read(&buffer->pins))
+		cond_resched();
+		if (stays(buffer))
 			continue;
 		if (!victim || goes_first(gpu, buffer, victim))
 			victim = buffer;
@@ -166,7 +175,7 @@ static void evict_all(struct distmind_gpu *gpu)
 	mas_for_each(&mas, buffer, ULONG_MAX) {
 		/* The tree changes below it: go on from the next range. */
 		mas_pause(&mas);
-		if (!atomic_read(&buffer->active) && !atomic_read(&buffer->pins))
+		if (!stays(buffer))
 			put_out(heap, buffer);
 		cond_resched();
 	}
@@ -192,24 +201,59 @@ static int place_missing(struct distmind_gpu *gpu, struct distmind_job *job)
 	return 0;
 }
 
-/* Whether there is room for all of its buffers if there is nothing else. */
-static bool fits_alone(const struct distmind_gpu *gpu, const struct distmind_job *job)
+/* Bit i: argument i is in a buffer that no argument before it is in. */
+static u32 buffers_of(const struct distmind_job *job)
 {
-	unsigned long left = gpu->heap.pages;
-	u32 i, j;
+	u32 i, j, mask = 0;
 
 	for (i = 0; i < job->arg_count; i++) {
-		const struct distmind_buffer *buffer = job->buffers[i];
-
-		for (j = 0; j < i && job->buffers[j] != buffer; j++)
+		for (j = 0; j < i && job->buffers[j] != job->buffers[i]; j++)
 			;
-		if (!buffer || j < i)
-			continue;
-		if (buffer->count > left)
-			return false;
-		left -= buffer->count;
+		if (job->buffers[i] && j == i)
+			mask |= BIT(i);
 	}
-	return true;
+	return mask;
+}
+
+/* Which of the buffers in @mask are left when a gap of so many pages is filled with them. */
+static u32 fill_gap(const struct distmind_job *job, u32 mask, unsigned long pages)
+{
+	u32 i;
+
+	for (i = 0; i < job->arg_count; i++) {
+		if (mask & BIT(i) && job->buffers[i]->count <= pages) {
+			pages -= job->buffers[i]->count;
+			mask &= ~BIT(i);
+		}
+	}
+	return mask;
+}
+
+/*
+ * Whether there is room for all of its buffers if all go that can: else nobody has to.
+ * The gaps between those that stay are filled in the order in which place_missing()
+ * does it. Before the job's own are active.
+ */
+static bool fits_around(struct distmind_gpu *gpu, const struct distmind_job *job)
+{
+	u32 i, mask = buffers_of(job);
+	struct distmind_buffer *buffer;
+	unsigned long from = 0;
+
+	MA_STATE(mas, &gpu->heap.ranges, 0, 0);
+
+	for (i = 0; i < job->arg_count; i++) {
+		if (mask & BIT(i) && job->buffers[i]->resident && stays(job->buffers[i]))
+			mask &= ~BIT(i);
+	}
+	mas_for_each(&mas, buffer, ULONG_MAX) {
+		if (stays(buffer)) {
+			mask = fill_gap(job, mask, buffer->start - from);
+			from = buffer->start + buffer->count;
+		}
+		cond_resched();
+	}
+	return !fill_gap(job, mask, gpu->heap.pages - from);
 }
 
 /* Whether all its buffers are for this heap; under its lock. */
@@ -234,8 +278,10 @@ static int bring_in(struct distmind_gpu *gpu, struct distmind_job *job)
 
 	if (!are_here(gpu, job))
 		return -EAGAIN;
-	if (!fits_alone(gpu, job))
+	if (fill_gap(job, buffers_of(job), gpu->heap.pages))
 		return -ENOSPC;
+	if (!fits_around(gpu, job))
+		return -EAGAIN;
 	activate(job);
 	err = place_missing(gpu, job);
 	if (err == -ENOSPC) {

@@ -343,6 +343,65 @@ TEST_F(residency, what_is_pinned_stays_where_it_is)
 	distmind_buffer_destroy(large);
 }
 
+/* A job that checks what is in a buffer; *done goes to 1 when it has ended. */
+static int check_later(struct distmind_vgpu *vgpu, struct distmind_batch *batch, unsigned char byte,
+		       struct distmind_buffer *buffer, struct distmind_queue **queue,
+		       struct distmind_timeline **done)
+{
+	int err = distmind_queue_create(vgpu, DISTMIND_LANE_COMPUTE, 1, queue);
+
+	if (!err)
+		err = distmind_timeline_create(vgpu, 0, done);
+	if (err)
+		return err;
+	distmind_batch_launch(batch, OP_CHECK, 1);
+	add_whole(batch, byte, buffer);
+	distmind_batch_signal(batch, *done, 1);
+	err = distmind_queue_submit(*queue, batch, NULL);
+	distmind_batch_clear(batch);
+	return err;
+}
+
+/* There is room enough, but what is pinned cuts it in two. */
+TEST_F(residency, who_is_kept_out_by_a_pin_puts_nobody_out)
+{
+	struct importer_call attach = { .op = IMPORTER_ATTACH }, pin = { .op = IMPORTER_PIN };
+	int importer = open("/dev/distmind-test-importer", O_RDWR | O_CLOEXEC);
+	struct distmind_buffer *small[8], *large;
+	struct distmind_timeline *kept_out;
+	struct distmind_gpu_record gpu;
+	struct distmind_queue *queue;
+
+	ASSERT_LE(0, importer);
+	for (int i = 0; i < 8; i++)
+		ASSERT_EQ(0, distmind_buffer_create(self->vgpu, HEAP / 8, DISTMIND_BUFFER_DATA,
+						    &small[i]));
+	attach.value = distmind_buffer_export(small[4], DISTMIND_EXPORT_CLOEXEC | DISTMIND_EXPORT_RDWR);
+	ASSERT_EQ(0, call(importer, IMPORTER_CALL, &attach));
+	ASSERT_EQ(0, call(importer, IMPORTER_CALL, &pin));
+	ASSERT_EQ(0, distmind_buffer_create(self->vgpu, HEAP / 8 * 5, DISTMIND_BUFFER_DATA, &large));
+	ASSERT_EQ(0, check_later(self->vgpu, self->batch, 0, large, &queue, &kept_out));
+	EXPECT_EQ(-ETIMEDOUT, distmind_timeline_wait(kept_out, 1, 100));
+	/* It looks again whenever somebody's job ends. */
+	for (int round = 0; round < 10; round++) {
+		for (int i = 0; i < 8; i++)
+			ASSERT_EQ(0, run_one(self, OP_CHECK, 0, small[i]));
+	}
+	ASSERT_EQ(0, distmind_pool_gpu(self->pool, distmind_engine_gpu(self->gpus[0].engine), &gpu));
+	EXPECT_EQ(0, gpu.memory_evictions);
+	EXPECT_EQ(HEAP, gpu.memory_used);
+	close(attach.value);
+	close(importer);
+	EXPECT_EQ(0, distmind_timeline_wait(kept_out, 1, 20000));
+	ASSERT_EQ(0, distmind_pool_gpu(self->pool, distmind_engine_gpu(self->gpus[0].engine), &gpu));
+	EXPECT_LE(5, gpu.memory_evictions);
+	distmind_timeline_destroy(kept_out);
+	distmind_queue_destroy(queue);
+	for (int i = 0; i < 8; i++)
+		distmind_buffer_destroy(small[i]);
+	distmind_buffer_destroy(large);
+}
+
 TEST_F(residency, who_waits_for_room_on_a_lane_pays_for_it)
 {
 	struct importer_call attach = { .op = IMPORTER_ATTACH }, pin = { .op = IMPORTER_PIN };
@@ -497,25 +556,6 @@ TEST_F_TIMEOUT(residency, a_crowd_goes_in_about_the_time_that_it_took_to_come, 1
 	ASSERT_EQ(0, distmind_pool_gpu(self->pool, distmind_engine_gpu(crowd.gpu.engine), &gpu));
 	EXPECT_EQ(CROWD, gpu.memory_evictions);
 	crowd_end(self->pool, &crowd);
-}
-
-/* A job that checks what is in a buffer; *done goes to 1 when it has ended. */
-static int check_later(struct distmind_vgpu *vgpu, struct distmind_batch *batch, unsigned char byte,
-		       struct distmind_buffer *buffer, struct distmind_queue **queue,
-		       struct distmind_timeline **done)
-{
-	int err = distmind_queue_create(vgpu, DISTMIND_LANE_COMPUTE, 1, queue);
-
-	if (!err)
-		err = distmind_timeline_create(vgpu, 0, done);
-	if (err)
-		return err;
-	distmind_batch_launch(batch, OP_CHECK, 1);
-	add_whole(batch, byte, buffer);
-	distmind_batch_signal(batch, *done, 1);
-	err = distmind_queue_submit(*queue, batch, NULL);
-	distmind_batch_clear(batch);
-	return err;
 }
 
 /*
