@@ -11,7 +11,9 @@
  *
  * distmind_pool_lock guards the tables of gpus and vgpus, the state of gpus and
  * which vgpu is bound to which gpu. Lock order: distmind_request_lock, then
- * distmind_pool_lock, then a vgpu's lock.
+ * distmind_pool_lock, then a vgpu's lock. Everybody needs it now and then, so it is
+ * not held around a vendor's hook: the jobs of what goes end after it was released,
+ * and only then is the work item of a scheduler waited for.
  */
 #include <linux/mm.h>
 #include <linux/nodemask.h>
@@ -23,6 +25,7 @@
 #include "ioctl.h"
 #include "ledger.h"
 #include "netlink.h"
+#include "queue.h"
 #include "trace.h"
 #include "vgpu.h"
 
@@ -63,22 +66,28 @@ static struct distmind_gpu *find_name(const char *name)
 	return NULL;
 }
 
-/* Takes the table's reference away: the caller must hold another one or be done. */
-static void remove_locked(struct distmind_gpu *gpu)
+/* The table's reference becomes the caller's, for finish_removal(). */
+static void remove_locked(struct distmind_gpu *gpu, struct list_head *ended)
 {
 	struct distmind_vgpu *vgpu, *next;
 
 	lockdep_assert_held(&distmind_pool_lock);
-	distmind_sched_end(&gpu->sched, -EOWNERDEAD);
-	distmind_sched_quiesce(&gpu->sched);
+	distmind_sched_end(&gpu->sched, -EOWNERDEAD, ended);
 	list_for_each_entry_safe(vgpu, next, &gpu->vgpus, on_gpu)
-		distmind_vgpu_bind(vgpu, NULL);
+		distmind_vgpu_bind(vgpu, NULL, ended);
 	gpu->state = DISTMIND_GPU_STATE_LOST;
 	gpu->removed = true;
 	distmind_table_del(&distmind_gpus, gpu->id);
 	wake_up_interruptible(&gpu->wait);
 	trace_distmind_gpu_remove(gpu);
 	distmind_netlink_notify_gpu(DISTMIND_CMD_GPU_DEL_NTF, gpu);
+}
+
+/* Without the lock. */
+static void finish_removal(struct distmind_gpu *gpu, struct list_head *ended)
+{
+	distmind_job_end_all(ended);
+	distmind_sched_quiesce(&gpu->sched);
 	distmind_gpu_put(gpu);
 }
 
@@ -88,6 +97,7 @@ struct distmind_gpu *distmind_gpu_register(struct distmind_engine_register *arg,
 {
 	struct distmind_gpu *gpu, *old;
 	unsigned long pages;
+	LIST_HEAD(ended);
 	int err;
 
 	if (arg->flags || arg->pad || !distmind_ioctl_name_valid(arg->name) || !arg->name[0] ||
@@ -138,11 +148,13 @@ struct distmind_gpu *distmind_gpu_register(struct distmind_engine_register *arg,
 	if (err)
 		goto err_unlock;
 	if (old)
-		remove_locked(old);
+		remove_locked(old, &ended);
 	distmind_gpu_get(gpu);
 	trace_distmind_gpu_register(gpu);
 	distmind_netlink_notify_gpu(DISTMIND_CMD_GPU_ADD_NTF, gpu);
 	mutex_unlock(&distmind_pool_lock);
+	if (old)
+		finish_removal(old, &ended);
 	return gpu;
 
 err_unlock:
@@ -152,31 +164,20 @@ err_put:
 	return ERR_PTR(err);
 }
 
-static void lose_locked(struct distmind_gpu *gpu)
-{
-	if (gpu->state == DISTMIND_GPU_STATE_LOST)
-		return;
-	gpu->state = DISTMIND_GPU_STATE_LOST;
-	distmind_sched_end(&gpu->sched, -EOWNERDEAD);
-	trace_distmind_gpu_lose(gpu);
-	distmind_netlink_notify_gpu(DISTMIND_CMD_GPU_CHANGE_NTF, gpu);
-}
-
-/* Its engine is gone. */
+/* Its engine is gone, or does not answer any more. */
 void distmind_gpu_lose(struct distmind_gpu *gpu)
 {
-	mutex_lock(&distmind_pool_lock);
-	lose_locked(gpu);
-	mutex_unlock(&distmind_pool_lock);
-}
+	LIST_HEAD(ended);
 
-/* Its engine does not answer any more. Does nothing while the pool is locked. */
-void distmind_gpu_try_lose(struct distmind_gpu *gpu)
-{
-	if (mutex_trylock(&distmind_pool_lock)) {
-		lose_locked(gpu);
-		mutex_unlock(&distmind_pool_lock);
+	mutex_lock(&distmind_pool_lock);
+	if (gpu->state != DISTMIND_GPU_STATE_LOST) {
+		gpu->state = DISTMIND_GPU_STATE_LOST;
+		distmind_sched_end(&gpu->sched, -EOWNERDEAD, &ended);
+		trace_distmind_gpu_lose(gpu);
+		distmind_netlink_notify_gpu(DISTMIND_CMD_GPU_CHANGE_NTF, gpu);
 	}
+	mutex_unlock(&distmind_pool_lock);
+	distmind_job_end_all(&ended);
 }
 
 int distmind_gpu_set(u32 id, const struct distmind_gpu_change *change,
@@ -215,6 +216,7 @@ int distmind_gpu_set(u32 id, const struct distmind_gpu_change *change,
 int distmind_gpu_remove(u32 id, struct netlink_ext_ack *extack)
 {
 	struct distmind_gpu *gpu;
+	LIST_HEAD(ended);
 	int err = 0;
 
 	mutex_lock(&distmind_pool_lock);
@@ -226,9 +228,11 @@ int distmind_gpu_remove(u32 id, struct netlink_ext_ack *extack)
 		NL_SET_ERR_MSG(extack, "vgpus use it: drain it and wait, or bind them elsewhere");
 		err = -EBUSY;
 	} else {
-		remove_locked(gpu);
+		remove_locked(gpu, &ended);
 	}
 	mutex_unlock(&distmind_pool_lock);
+	if (!err)
+		finish_removal(gpu, &ended);
 	return err;
 }
 
@@ -237,10 +241,13 @@ void distmind_gpu_exit(void)
 {
 	struct distmind_gpu *gpu;
 	unsigned long id;
+	LIST_HEAD(ended);
 
-	mutex_lock(&distmind_pool_lock);
-	distmind_table_for_each(&distmind_gpus, id, gpu)
-		remove_locked(gpu);
-	mutex_unlock(&distmind_pool_lock);
+	distmind_table_for_each(&distmind_gpus, id, gpu) {
+		mutex_lock(&distmind_pool_lock);
+		remove_locked(gpu, &ended);
+		mutex_unlock(&distmind_pool_lock);
+		finish_removal(gpu, &ended);
+	}
 	xa_destroy(&distmind_gpus.objects);
 }

@@ -66,7 +66,6 @@ struct distmind_gpu_change {
 struct distmind_gpu *distmind_gpu_register(struct distmind_engine_register *arg,
 					   struct inode *inode);
 void distmind_gpu_lose(struct distmind_gpu *gpu);
-void distmind_gpu_try_lose(struct distmind_gpu *gpu);
 int distmind_gpu_set(u32 id, const struct distmind_gpu_change *change,
 		     struct netlink_ext_ack *extack);
 int distmind_gpu_remove(u32 id, struct netlink_ext_ack *extack);

@@ -18,6 +18,7 @@
 #include "netlink-gen.h"
 #include "netlink.h"
 #include "preempt.h"
+#include "queue.h"
 #include "request.h"
 #include "vgpu.h"
 
@@ -669,7 +670,7 @@ int distmind_nl_vgpu_new_doit(struct sk_buff *skb, struct genl_info *info)
 	return err;
 }
 
-static int vgpu_set(struct distmind_vgpu *vgpu, struct genl_info *info)
+static int vgpu_set(struct distmind_vgpu *vgpu, struct genl_info *info, struct list_head *ended)
 {
 	struct nlattr *attr = info->attrs[DISTMIND_A_VGPU_GPU];
 	struct distmind_vgpu_settings settings = vgpu->settings;
@@ -693,7 +694,7 @@ static int vgpu_set(struct distmind_vgpu *vgpu, struct genl_info *info)
 	if (vgpu->tenant)
 		distmind_sched_change(&vgpu->gpu->sched, vgpu->tenant, &settings);
 	mutex_unlock(&vgpu->lock);
-	distmind_vgpu_bind(vgpu, gpu);
+	distmind_vgpu_bind(vgpu, gpu, ended);
 	distmind_netlink_notify_vgpu(DISTMIND_CMD_VGPU_CHANGE_NTF, vgpu);
 	return 0;
 }
@@ -701,6 +702,7 @@ static int vgpu_set(struct distmind_vgpu *vgpu, struct genl_info *info)
 int distmind_nl_vgpu_set_doit(struct sk_buff *skb, struct genl_info *info)
 {
 	struct distmind_vgpu *vgpu;
+	LIST_HEAD(ended);
 	u32 id;
 	int err;
 
@@ -709,8 +711,9 @@ int distmind_nl_vgpu_set_doit(struct sk_buff *skb, struct genl_info *info)
 		return err;
 	mutex_lock(&distmind_pool_lock);
 	vgpu = distmind_table_find(&distmind_vgpus, id);
-	err = vgpu ? vgpu_set(vgpu, info) : bad_id(info, "no such vgpu");
+	err = vgpu ? vgpu_set(vgpu, info, &ended) : bad_id(info, "no such vgpu");
 	mutex_unlock(&distmind_pool_lock);
+	distmind_job_end_all(&ended);
 	return err;
 }
 

@@ -10,7 +10,8 @@
  *
  * Jobs end in two steps: under the lock they go to a list, distmind_job_end();
  * without it they signal their timelines and are freed, distmind_job_end_all(),
- * which may end further jobs, of other gpus too.
+ * which may end further jobs, of other gpus too, and may call a vendor's hook, which
+ * takes its time: so it is not under the pool's lock either.
  *
  * The first job of a queue is in one of four states: it waits for a timeline
  * (queue->waiting), is ready (the entity is runnable), is on a lane
@@ -84,20 +85,18 @@ void distmind_tenant_put(struct distmind_tenant *tenant)
 }
 
 /* All its queues end, and no new ones begin. */
-void distmind_tenant_end(struct distmind_tenant *tenant, int error)
+void distmind_tenant_end(struct distmind_tenant *tenant, int error, struct list_head *ended)
 {
 	struct distmind_sched *sched = &tenant->gpu->sched;
 	struct distmind_queue *queue;
-	LIST_HEAD(ended);
 
 	spin_lock(&sched->lock);
 	if (!tenant->error)
 		tenant->error = error;
 	list_for_each_entry(queue, &tenant->queues, in_tenant)
-		distmind_queue_drop_jobs(queue, error, &ended);
+		distmind_queue_drop_jobs(queue, error, ended);
 	distmind_sched_dispatch(sched, ktime_get_ns());
 	spin_unlock(&sched->lock);
-	distmind_job_end_all(&ended);
 }
 
 /* Jobs */
@@ -171,6 +170,7 @@ void distmind_job_end_all(struct list_head *ended)
 {
 	struct distmind_job *job;
 
+	lockdep_assert_not_held(&distmind_pool_lock);
 	while ((job = list_first_entry_or_null(ended, struct distmind_job, link))) {
 		int error = job->error == JOB_DROPPED ? job->queue->error : job->error;
 

@@ -143,7 +143,7 @@ struct distmind_queue {
 
 struct distmind_tenant *distmind_tenant_create(struct distmind_gpu *gpu,
 					       struct distmind_vgpu *vgpu);
-void distmind_tenant_end(struct distmind_tenant *tenant, int error);
+void distmind_tenant_end(struct distmind_tenant *tenant, int error, struct list_head *ended);
 void distmind_tenant_put(struct distmind_tenant *tenant);
 
 struct distmind_queue *distmind_queue_create(struct distmind_tenant *tenant, u32 kind, u32 depth);

@@ -14,9 +14,8 @@
  * process that submitted it, and the engine's thread waits on, see grant.c. What
  * becomes of a job that does not yield when asked is in ladder.c.
  *
- * The scheduler is part of its gpu, whose removal waits for the work item. So that one
- * has the gpu to the end, also if the jobs that it ends held it last; and it must not
- * wait for what the removal is called under.
+ * The scheduler is part of its gpu, whose removal waits for the work item, without any
+ * lock. So that one has the gpu to the end, also if the jobs that it ends held it last.
  */
 #include <linux/ktime.h>
 #include <linux/mm.h>
@@ -249,9 +248,8 @@ static void work_due(struct work_struct *work)
 	distmind_sched_dispatch(sched, ktime_get_ns());
 	spin_unlock(&sched->lock);
 	distmind_job_end_all(&ended);
-	/* If somebody has the pool's lock, later: the timer is due already. */
 	if (!answers)
-		distmind_gpu_try_lose(gpu_of(sched));
+		distmind_gpu_lose(gpu_of(sched));
 }
 
 /* What the engine says about the job that it had. */
@@ -460,7 +458,10 @@ int distmind_sched_exchange(struct distmind_sched *sched, struct distmind_engine
 	return admitting ? deliver_later(sched, lane, &arg->job) : err;
 }
 
-/* After its end, by who has a reference to the gpu: nothing becomes due by itself any more. */
+/*
+ * After its end, by who has a reference to the gpu and no lock: nothing becomes due by
+ * itself any more.
+ */
 void distmind_sched_quiesce(struct distmind_sched *sched)
 {
 	hrtimer_cancel(&sched->timer);
@@ -468,11 +469,10 @@ void distmind_sched_quiesce(struct distmind_sched *sched)
 }
 
 /* The gpu is lost or removed: nothing runs any more, and everybody is told. */
-void distmind_sched_end(struct distmind_sched *sched, int error)
+void distmind_sched_end(struct distmind_sched *sched, int error, struct list_head *ended)
 {
 	struct distmind_tenant *tenant;
 	struct distmind_queue *queue;
-	LIST_HEAD(ended);
 	u64 now;
 	u32 i;
 
@@ -485,7 +485,7 @@ void distmind_sched_end(struct distmind_sched *sched, int error)
 
 		if (lane->job && !lane->admitting) {
 			distmind_job_end(distmind_lane_stop(sched, lane, error, 0, now), error,
-					 &ended);
+					 ended);
 			if (!lane->lent)
 				distmind_lane_reset(lane);
 		}
@@ -498,8 +498,7 @@ void distmind_sched_end(struct distmind_sched *sched, int error)
 		if (!tenant->error)
 			tenant->error = error;
 		list_for_each_entry(queue, &tenant->queues, in_tenant)
-			distmind_queue_drop_jobs(queue, error, &ended);
+			distmind_queue_drop_jobs(queue, error, ended);
 	}
 	spin_unlock(&sched->lock);
-	distmind_job_end_all(&ended);
 }

@@ -77,7 +77,7 @@ struct distmind_sched {
 
 int distmind_sched_init(struct distmind_sched *sched, u32 compute, u32 copy, u32 capabilities);
 void distmind_sched_destroy(struct distmind_sched *sched);
-void distmind_sched_end(struct distmind_sched *sched, int error);
+void distmind_sched_end(struct distmind_sched *sched, int error, struct list_head *ended);
 void distmind_sched_quiesce(struct distmind_sched *sched);
 
 int distmind_sched_add(struct distmind_sched *sched, struct distmind_tenant *tenant,

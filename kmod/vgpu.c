@@ -95,8 +95,12 @@ struct distmind_gpu *distmind_vgpu_bindable_gpu(u32 id, struct netlink_ext_ack *
 	return gpu;
 }
 
-/* Bind to another gpu, or to none. */
-void distmind_vgpu_bind(struct distmind_vgpu *vgpu, struct distmind_gpu *gpu)
+/*
+ * Bind to another gpu, or to none. The jobs that it had go to @ended: they end when the
+ * caller has released the pool's lock.
+ */
+void distmind_vgpu_bind(struct distmind_vgpu *vgpu, struct distmind_gpu *gpu,
+			struct list_head *ended)
 {
 	struct distmind_gpu *old = vgpu->gpu;
 	struct distmind_tenant *tenant;
@@ -119,7 +123,7 @@ void distmind_vgpu_bind(struct distmind_vgpu *vgpu, struct distmind_gpu *gpu)
 	vgpu->tenant = NULL;
 	mutex_unlock(&vgpu->lock);
 	if (tenant) {
-		distmind_tenant_end(tenant, vgpu->dead ? -ENODEV : -ESTALE);
+		distmind_tenant_end(tenant, vgpu->dead ? -ENODEV : -ESTALE, ended);
 		distmind_tenant_put(tenant);
 	}
 	trace_distmind_vgpu_bind(vgpu);
@@ -167,7 +171,8 @@ struct distmind_vgpu *distmind_vgpu_create(const struct distmind_vgpu_owner *own
 	err = distmind_node_add_vgpu(&vgpu->dev, &vgpu->cdev, vgpu->id);
 	if (err)
 		goto err_table;
-	distmind_vgpu_bind(vgpu, gpu);
+	/* It is new: it has no jobs. */
+	distmind_vgpu_bind(vgpu, gpu, NULL);
 	distmind_vgpu_get(vgpu);
 	trace_distmind_vgpu_create(vgpu);
 	distmind_netlink_notify_vgpu(DISTMIND_CMD_VGPU_ADD_NTF, vgpu);
@@ -188,6 +193,7 @@ err_unlock:
  */
 void distmind_vgpu_kill(struct distmind_vgpu *vgpu)
 {
+	LIST_HEAD(ended);
 	bool was_dead;
 
 	mutex_lock(&distmind_pool_lock);
@@ -198,7 +204,7 @@ void distmind_vgpu_kill(struct distmind_vgpu *vgpu)
 	if (!was_dead) {
 		distmind_netlink_notify_vgpu(DISTMIND_CMD_VGPU_DEL_NTF, vgpu);
 		trace_distmind_vgpu_kill(vgpu);
-		distmind_vgpu_bind(vgpu, NULL);
+		distmind_vgpu_bind(vgpu, NULL, &ended);
 		/* In this order: a number that is free must have no device. */
 		cdev_device_del(&vgpu->cdev, &vgpu->dev);
 		distmind_table_del(&distmind_vgpus, vgpu->id);
@@ -206,6 +212,7 @@ void distmind_vgpu_kill(struct distmind_vgpu *vgpu)
 	mutex_unlock(&distmind_pool_lock);
 	if (was_dead)
 		return;
+	distmind_job_end_all(&ended);
 	distmind_client_drop_handles(vgpu);
 	distmind_vgpu_put(vgpu);
 }

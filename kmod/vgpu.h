@@ -117,7 +117,8 @@ struct distmind_vgpu *distmind_vgpu_create(const struct distmind_vgpu_owner *own
 					   const struct distmind_vgpu_settings *settings, u32 gpu,
 					   struct netlink_ext_ack *extack);
 void distmind_vgpu_kill(struct distmind_vgpu *vgpu);
-void distmind_vgpu_bind(struct distmind_vgpu *vgpu, struct distmind_gpu *gpu);
+void distmind_vgpu_bind(struct distmind_vgpu *vgpu, struct distmind_gpu *gpu,
+			struct list_head *ended);
 struct distmind_gpu *distmind_vgpu_bindable_gpu(u32 id, struct netlink_ext_ack *extack);
 struct distmind_vgpu *distmind_vgpu_find(u32 id);
 struct distmind_gpu *distmind_vgpu_get_gpu(struct distmind_vgpu *vgpu);

@@ -424,6 +424,65 @@ static void *remove_gpu(void *arg)
 	return NULL;
 }
 
+/* By a socket of its own: whoever waits for an answer there has the pool's. */
+static void *ask_pool(void *arg)
+{
+	struct distmind_vgpu_record record = *(struct distmind_vgpu_record *)arg;
+	struct distmind_pool *pool;
+	long err = distmind_pool_open(&pool);
+
+	if (!err)
+		err = distmind_pool_vgpu_set(pool, &record, DISTMIND_SET_GPU);
+	distmind_pool_close(pool);
+	return (void *)err;
+}
+
+/* Whether a vgpu can be parked now, whatever else goes on in the pool. */
+static bool pool_answers(const struct bed *bed)
+{
+	struct distmind_vgpu_record record = { .id = bed->urgent_id, .gpu = DISTMIND_GPU_NONE };
+	struct timespec limit;
+	pthread_t thread;
+	void *err = NULL;
+
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec += 5;
+	if (pthread_create(&thread, NULL, ask_pool, &record))
+		return false;
+	if (pthread_timedjoin_np(thread, &err, &limit)) {
+		hook_set("hold", -1);
+		hook_set("hold_resume", 0);
+		pthread_join(thread, &err);
+		return false;
+	}
+	return !err;
+}
+
+TEST_F(hooked, a_hook_that_takes_its_time_to_resume_keeps_nobody_from_the_pool)
+{
+	struct distmind_vgpu_record record = { .id = self->bed.id, .gpu = DISTMIND_GPU_NONE };
+	struct distmind_grant *grant;
+	pthread_t thread;
+	void *err;
+	pid_t pid;
+
+	ASSERT_EQ(0, meet_deaf(&self->bed, 100, &pid));
+	ASSERT_EQ(0, distmind_grant_create(self->bed.urgent, DISTMIND_LANE_COMPUTE, &grant));
+	ASSERT_EQ(0, distmind_grant_begin(grant, 10000));
+	/* It is off the device, and now its vgpu is parked. */
+	ASSERT_EQ(0, hook_set("hold_resume", 1));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, ask_pool, &record));
+	ASSERT_LT(0, WAIT_UNTIL(hook_holds()));
+	EXPECT_TRUE(pool_answers(&self->bed));
+	ASSERT_EQ(0, hook_set("hold_resume", 0));
+	ASSERT_EQ(0, pthread_join(thread, &err));
+	EXPECT_EQ(NULL, err);
+	/* It goes on, to find that it has no lane any more. */
+	EXPECT_EQ(3, child_status(pid));
+	EXPECT_EQ(100, self->bed.shared[0]);
+	distmind_grant_destroy(grant);
+}
+
 /* The hook has ended one grant and is busy with the other when all else of the gpu goes. */
 TEST_F(hooked, a_gpu_can_go_while_the_hook_works)
 {
@@ -461,6 +520,7 @@ TEST_F(hooked, a_gpu_can_go_while_the_hook_works)
 	clock_gettime(CLOCK_REALTIME, &soon);
 	soon.tv_sec++;
 	joined = !pthread_timedjoin_np(thread, NULL, &soon);
+	EXPECT_TRUE(pool_answers(&self->bed));
 	ASSERT_EQ(0, hook_set("hold", -1));
 	if (!joined)
 		pthread_join(thread, NULL);

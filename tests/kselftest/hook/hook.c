@@ -26,7 +26,7 @@ MODULE_PARM_DESC(resumptions, "how often somebody was let go on");
 
 static bool held;
 module_param(held, bool, 0444);
-MODULE_PARM_DESC(held, "somebody is being evicted from the lane to hold");
+MODULE_PARM_DESC(held, "a call lasts until it is let go by hold or hold_resume");
 
 static int hold = -1;
 static DECLARE_WAIT_QUEUE_HEAD(hold_wait);
@@ -46,6 +46,10 @@ static const struct kernel_param_ops hold_ops = {
 module_param_cb(hold, &hold_ops, &hold, 0644);
 MODULE_PARM_DESC(hold, "lane whose eviction lasts until this is another one");
 
+static int hold_resume;
+module_param_cb(hold_resume, &hold_ops, &hold_resume, 0644);
+MODULE_PARM_DESC(hold_resume, "if not 0, whoever is let go on waits until it is");
+
 static int evict(const struct distmind_preempt *preempt)
 {
 	if (refuse)
@@ -61,6 +65,9 @@ static int evict(const struct distmind_preempt *preempt)
 
 static void resume(const struct distmind_preempt *preempt)
 {
+	WRITE_ONCE(held, READ_ONCE(hold_resume));
+	wait_event(hold_wait, !READ_ONCE(hold_resume));
+	WRITE_ONCE(held, false);
 	if (preempt->pid)
 		kill_pid(preempt->pid, SIGCONT, 1);
 	WRITE_ONCE(resumptions, resumptions + 1);
