@@ -95,13 +95,15 @@ static int check(const struct distmind_buffer *buffer, u64 end,
 	return 0;
 }
 
-static int make_room(struct distmind_extents *extents, u32 count)
+static int make_room(struct distmind_extents *extents, u32 count, struct netlink_ext_ack *extack)
 {
 	struct distmind_extent *list;
 	u32 room;
 
-	if (count > DISTMIND_EXTENTS_MAX - extents->count)
+	if (count > DISTMIND_EXTENTS_MAX - extents->count) {
+		NL_SET_ERR_MSG(extack, "a buffer has at most 65536 extents");
 		return -E2BIG;
+	}
 	if (extents->count + count <= extents->room)
 		return 0;
 	room = max(extents->count + count, extents->room * 2);
@@ -113,6 +115,18 @@ static int make_room(struct distmind_extents *extents, u32 count)
 	extents->list = list;
 	extents->room = room;
 	return 0;
+}
+
+static void append(struct distmind_extents *extents, const struct distmind_extent *list, u32 count)
+{
+	u32 i;
+
+	memcpy(extents->list + extents->count, list, count * sizeof(*list));
+	for (i = 0; i < count; i++) {
+		u64 *latest = &extents->latest[extents->count++ / DISTMIND_EXTENTS_BLOCK];
+
+		*latest = max(*latest, list[i].value);
+	}
 }
 
 /* After those that are there; @timeline is a descriptor of the caller's, or -1. */
@@ -139,11 +153,9 @@ int distmind_extents_add(struct distmind_buffer *buffer, int timeline,
 	}
 	err = check(buffer, end, list, count, extack);
 	if (!err)
-		err = make_room(extents, count);
-	if (!err) {
-		memcpy(extents->list + extents->count, list, count * sizeof(*list));
-		extents->count += count;
-	}
+		err = make_room(extents, count, extack);
+	if (!err)
+		append(extents, list, count);
 	mutex_unlock(&extents->lock);
 	return err;
 }
@@ -165,20 +177,33 @@ static u32 find_from(const struct distmind_extents *extents, u64 offset)
 	return low;
 }
 
-/* From which value of *timeline, which is the buffer's, on a range is present; 0: it is. */
+/*
+ * From which value of *timeline, which is the buffer's, on a range is present; 0: it is.
+ * One submission can ask for many ranges, each of all of the buffer: whole blocks are
+ * looked at as one.
+ */
 u64 distmind_extents_value(struct distmind_buffer *buffer, u64 offset, u64 length,
 			   struct distmind_timeline **timeline)
 {
 	struct distmind_extents *extents = READ_ONCE(buffer->extents);
-	u64 value = 0;
+	u64 value = 0, end = offset + length;
 	u32 i;
 
 	if (!extents)
 		return 0;
 	mutex_lock(&extents->lock);
-	for (i = find_from(extents, offset);
-	     i < extents->count && extents->list[i].offset < offset + length; i++)
-		value = max(value, extents->list[i].value);
+	i = find_from(extents, offset);
+	while (i < extents->count && extents->list[i].offset < end) {
+		u32 next = i + DISTMIND_EXTENTS_BLOCK;
+
+		if (i % DISTMIND_EXTENTS_BLOCK || next > extents->count ||
+		    extents->list[next - 1].offset >= end) {
+			value = max(value, extents->list[i++].value);
+		} else {
+			value = max(value, extents->latest[i / DISTMIND_EXTENTS_BLOCK]);
+			i = next;
+		}
+	}
 	mutex_unlock(&extents->lock);
 	*timeline = extents->timeline;
 	return value;

@@ -12,6 +12,7 @@ struct netlink_ext_ack;
 
 #define DISTMIND_CHUNK_LEN	32	/* a SHA-256 */
 #define DISTMIND_EXTENTS_MAX	65536	/* of one buffer */
+#define DISTMIND_EXTENTS_BLOCK	256	/* that are looked at as one */
 
 /**
  * struct distmind_extent - a range of a weights buffer and what fills it
@@ -36,6 +37,7 @@ struct distmind_extent {
  * @count: how many extents
  * @room: for how many there is memory
  * @list: by offset, none overlaps the next
+ * @latest: of each block of the list, the greatest value
  */
 struct distmind_extents {
 	struct mutex lock; /* see above */
@@ -43,6 +45,7 @@ struct distmind_extents {
 	u32 count;
 	u32 room;
 	struct distmind_extent *list;
+	u64 latest[DISTMIND_EXTENTS_MAX / DISTMIND_EXTENTS_BLOCK];
 };
 
 int distmind_extents_add(struct distmind_buffer *buffer, int timeline,

@@ -70,8 +70,8 @@ int distmind_nl_extents_add_doit(struct sk_buff *skb, struct genl_info *info)
 	struct nlattr **attrs = info->attrs;
 	struct distmind_buffer *buffer;
 	struct distmind_extent *list;
+	u32 count = count_extents(info);
 	const struct nlattr *attr;
-	u32 count = 0;
 	int left, err = 0, timeline = -1;
 
 	if (GENL_REQ_ATTR_CHECK(info, DISTMIND_A_EXTENTS_BUFFER) ||
@@ -81,9 +81,14 @@ int distmind_nl_extents_add_doit(struct sk_buff *skb, struct genl_info *info)
 	}
 	if (attrs[DISTMIND_A_EXTENTS_TIMELINE])
 		timeline = nla_get_s32(attrs[DISTMIND_A_EXTENTS_TIMELINE]);
-	list = kvcalloc(count_extents(info), sizeof(*list), GFP_KERNEL);
+	if (count > DISTMIND_EXTENTS_MAX) {
+		NL_SET_ERR_MSG(info->extack, "a buffer has at most 65536 extents");
+		return -E2BIG;
+	}
+	list = kvcalloc(count, sizeof(*list), GFP_KERNEL);
 	if (!list)
 		return -ENOMEM;
+	count = 0;
 	nlmsg_for_each_attr(attr, info->nlhdr, GENL_HDRLEN, left) {
 		if (!err && nla_type(attr) == DISTMIND_A_EXTENTS_EXTENT)
 			err = read_extent(attr, &list[count++], info->extack);

@@ -5,11 +5,14 @@
  * Everything is copied, then checked, then resolved from handles to objects,
  * before the queue sees any of it; nothing is read from the caller's memory
  * afterwards. It is all of the batch or nothing.
+ *
+ * Jobs may share arguments and waits, so that a batch is up to a million of them: others
+ * get the processor and the vgpu's lock after each job, and who is killed stops there.
  */
 #include <linux/fs.h>
 #include <linux/math64.h>
 #include <linux/pid.h>
-#include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -244,12 +247,16 @@ static int submit_batch(struct distmind_client *client, struct distmind_queue *q
 
 	for (i = 0; !err && i < submit->job_count; i++) {
 		submit->failed = i;
-		err = build_job(client, queue, submit, batch, &batch->jobs[i], &jobs);
+		err = fatal_signal_pending(current) ? -EINTR :
+			build_job(client, queue, submit, batch, &batch->jobs[i], &jobs);
+		cond_resched();
 	}
 	if (!err)
 		err = distmind_queue_submit(queue, &jobs, submit->job_count);
-	list_for_each_entry_safe(job, next, &jobs, link)
+	list_for_each_entry_safe(job, next, &jobs, link) {
 		distmind_job_free(job);
+		cond_resched();
+	}
 	return err;
 }
 

@@ -10,6 +10,7 @@
 #include "library_test.h"
 
 #define SIZE (4 * MiB)
+#define EXTENTS_MAX 65536 /* of one buffer */
 
 FIXTURE(weights)
 {
@@ -265,15 +266,19 @@ TEST_F(weights, one_that_has_followed_its_owner_elsewhere_fails_the_job)
 	EXPECT_EQ(0, gpu_stop(self->pool, &elsewhere));
 }
 
-/* So many extents of equal size fill the buffer; four of them are a group. */
-static int install(FIXTURE_DATA(weights) *self, uint64_t count)
+/*
+ * So many extents of equal size fill the buffer; four of them are a group. They come in
+ * the order of their offsets, or the last one first.
+ */
+static int install(FIXTURE_DATA(weights) *self, uint64_t count, bool backwards)
 {
 	struct distmind_extent_record *extents = calloc(count, sizeof(*extents));
 	int err;
 
 	for (uint64_t i = 0; i < count; i++) {
 		extents[i] = (struct distmind_extent_record){
-			.offset = i * (SIZE / count), .size = SIZE / count, .value = 1 + i / 4,
+			.offset = i * (SIZE / count), .size = SIZE / count,
+			.value = 1 + (backwards ? count - 1 - i : i) / 4,
 		};
 		memset(extents[i].chunk, (int)i, sizeof(extents[i].chunk));
 		snprintf(extents[i].host, sizeof(extents[i].host), "host%u", (unsigned int)i % 3);
@@ -286,7 +291,7 @@ static int install(FIXTURE_DATA(weights) *self, uint64_t count)
 
 TEST_F(weights, jobs_wait_for_what_they_use_and_for_nothing_else)
 {
-	ASSERT_EQ(0, install(self, 16));
+	ASSERT_EQ(0, install(self, 16, false));
 	ASSERT_EQ(0, use(self, 0, SIZE / 4, 1));	     /* the first group */
 	ASSERT_EQ(0, use(self, SIZE / 4 - 1, 2, 2));	     /* two groups */
 	ASSERT_EQ(0, use(self, SIZE - 1, 1, 3));	     /* the last */
@@ -303,7 +308,7 @@ TEST_F(weights, jobs_wait_for_what_they_use_and_for_nothing_else)
 
 TEST_F(weights, a_load_that_fails_fails_what_waits_for_it_and_nothing_else)
 {
-	ASSERT_EQ(0, install(self, 16));
+	ASSERT_EQ(0, install(self, 16, false));
 	ASSERT_EQ(0, use(self, 0, SIZE / 4, 1));
 	ASSERT_EQ(0, use(self, SIZE - 1, 1, 2));
 	ASSERT_EQ(0, distmind_timeline_signal(self->load, 1));
@@ -316,6 +321,73 @@ TEST_F(weights, a_load_that_fails_fails_what_waits_for_it_and_nothing_else)
 	EXPECT_EQ(-EIO, distmind_timeline_wait(self->done, 2, 10000));
 	EXPECT_EQ(0, distmind_timeline_status(self->load, 1));
 	EXPECT_EQ(-EIO, distmind_timeline_status(self->load, 4));
+}
+
+/*
+ * How long it takes to submit as much as one call can: jobs that share their arguments,
+ * each of them all of the buffer. 0: that failed.
+ */
+static uint64_t submit_ns(struct distmind_vgpu *vgpu, struct distmind_buffer *buffer)
+{
+	struct distmind_queue_create queue = {
+		.kind = DISTMIND_LANE_COMPUTE, .depth = DISTMIND_SUBMIT_MAX,
+	};
+	struct distmind_job_desc jobs[DISTMIND_SUBMIT_MAX];
+	struct distmind_arg args[DISTMIND_ARGS_MAX];
+	struct distmind_submit submit = {
+		.jobs = (uintptr_t)jobs, .job_count = DISTMIND_SUBMIT_MAX,
+		.args = (uintptr_t)args, .arg_count = DISTMIND_ARGS_MAX,
+	};
+	struct distmind_queue_destroy destroy = { 0 };
+	int fd = distmind_vgpu_fd(vgpu), err;
+	struct timespec from, to;
+
+	for (int i = 0; i < DISTMIND_SUBMIT_MAX; i++)
+		jobs[i] = (struct distmind_job_desc){
+			.type = DISTMIND_JOB_LAUNCH, .blocks = 1, .args = DISTMIND_ARGS_MAX,
+		};
+	for (int i = 0; i < DISTMIND_ARGS_MAX; i++)
+		args[i] = (struct distmind_arg){
+			.buffer = distmind_buffer_handle(buffer), .length = SIZE,
+		};
+	if (call(fd, DISTMIND_IOC_QUEUE_CREATE, &queue))
+		return 0;
+	submit.queue = destroy.handle = queue.handle;
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	err = call(fd, DISTMIND_IOC_SUBMIT, &submit);
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	if (err || call(fd, DISTMIND_IOC_QUEUE_DESTROY, &destroy))
+		return 0;
+	return (to.tv_sec - from.tv_sec) * 1000000000ULL + to.tv_nsec - from.tv_nsec;
+}
+
+TEST_F(weights, a_map_of_many_extents_hardly_slows_submission)
+{
+	uint64_t without = submit_ns(self->owner, self->weights), with;
+
+	ASSERT_NE(0, without);
+	ASSERT_EQ(0, install(self, EXTENTS_MAX, false));
+	with = submit_ns(self->owner, self->weights);
+	ASSERT_NE(0, with);
+	EXPECT_GT(100 * without, with);
+}
+
+TEST_F(weights, jobs_wait_for_the_last_that_comes_wherever_it_lies)
+{
+	const uint64_t size = SIZE / 1024, group[] = { 1, 192, 193, 256 };
+
+	ASSERT_EQ(0, install(self, 1024, true));
+	ASSERT_EQ(0, use(self, 1023 * size, size, 1));
+	ASSERT_EQ(0, use(self, 256 * size, SIZE - 256 * size, 2));
+	ASSERT_EQ(0, use(self, 255 * size, 600 * size, 3));
+	ASSERT_EQ(0, use(self, 0, SIZE, 4));
+	for (int i = 0; i < 4; i++) {
+		if (group[i] - 1 > distmind_timeline_value(self->load))
+			ASSERT_EQ(0, distmind_timeline_signal(self->load, group[i] - 1));
+		EXPECT_EQ(-ETIMEDOUT, distmind_timeline_wait(self->done, i + 1, 50));
+		ASSERT_EQ(0, distmind_timeline_signal(self->load, group[i]));
+		EXPECT_EQ(0, distmind_timeline_wait(self->done, i + 1, 10000));
+	}
 }
 
 struct census {
@@ -344,7 +416,7 @@ TEST_F(weights, the_map_shows_how_far_the_load_is)
 
 	ASSERT_EQ(0, distmind_pool_extents(self->pool, self->buffer_id, count_extent, &census));
 	EXPECT_EQ(0, census.count);
-	ASSERT_EQ(0, install(self, 1024));
+	ASSERT_EQ(0, install(self, 1024, false));
 	ASSERT_EQ(0, distmind_timeline_signal(self->load, 100));
 	ASSERT_EQ(0, distmind_pool_extents(self->pool, self->buffer_id, count_extent, &census));
 	EXPECT_TRUE(census.in_order);
