@@ -40,6 +40,8 @@
 
 /* Jobs and waits of a queue that are looked at before others get the lock. */
 #define ADVANCE_MAX 1024
+/* Queues of a tenant that are ended before others get the lock. */
+#define QUEUES_AT_ONCE 64
 
 static atomic64_t last_job;
 
@@ -84,17 +86,31 @@ void distmind_tenant_put(struct distmind_tenant *tenant)
 	kref_put(&tenant->ref, tenant_release);
 }
 
-/* All its queues end, and no new ones begin. */
+/*
+ * All its queues end, and no new ones begin; under the pool's lock, so by one at a time.
+ * A queue that is released meanwhile leaves whichever of the two lists it is in.
+ */
 void distmind_tenant_end(struct distmind_tenant *tenant, int error, struct list_head *ended)
 {
 	struct distmind_sched *sched = &tenant->gpu->sched;
 	struct distmind_queue *queue;
+	LIST_HEAD(left);
+	u32 count = 0;
 
+	lockdep_assert_held(&distmind_pool_lock);
 	spin_lock(&sched->lock);
 	if (!tenant->error)
 		tenant->error = error;
-	list_for_each_entry(queue, &tenant->queues, in_tenant)
+	list_splice_init(&tenant->queues, &left);
+	while ((queue = list_first_entry_or_null(&left, struct distmind_queue, in_tenant))) {
+		list_move_tail(&queue->in_tenant, &tenant->queues);
 		distmind_queue_drop_jobs(queue, error, ended);
+		if (++count % QUEUES_AT_ONCE == 0) {
+			spin_unlock(&sched->lock);
+			cond_resched();
+			spin_lock(&sched->lock);
+		}
+	}
 	distmind_sched_dispatch(sched, ktime_get_ns());
 	spin_unlock(&sched->lock);
 }

@@ -468,11 +468,14 @@ void distmind_sched_quiesce(struct distmind_sched *sched)
 	cancel_work_sync(&sched->work);
 }
 
-/* The gpu is lost or removed: nothing runs any more, and everybody is told. */
+/*
+ * The gpu is lost or removed: nothing runs any more, and everybody is told. Under the
+ * pool's lock. A tenant that goes meanwhile leaves whichever of the two lists it is in.
+ */
 void distmind_sched_end(struct distmind_sched *sched, int error, struct list_head *ended)
 {
 	struct distmind_tenant *tenant;
-	struct distmind_queue *queue;
+	LIST_HEAD(left);
 	u64 now;
 	u32 i;
 
@@ -494,11 +497,15 @@ void distmind_sched_end(struct distmind_sched *sched, int error, struct list_hea
 		wake_up_interruptible(&lane->wait);
 	}
 	distmind_residency_wake();
-	list_for_each_entry(tenant, &sched->tenants, in_sched) {
-		if (!tenant->error)
-			tenant->error = error;
-		list_for_each_entry(queue, &tenant->queues, in_tenant)
-			distmind_queue_drop_jobs(queue, error, ended);
+	list_splice_init(&sched->tenants, &left);
+	while ((tenant = list_first_entry_or_null(&left, struct distmind_tenant, in_sched))) {
+		list_move_tail(&tenant->in_sched, &sched->tenants);
+		if (!kref_get_unless_zero(&tenant->ref))
+			continue;
+		spin_unlock(&sched->lock);
+		distmind_tenant_end(tenant, error, ended);
+		distmind_tenant_put(tenant);
+		spin_lock(&sched->lock);
 	}
 	spin_unlock(&sched->lock);
 }
