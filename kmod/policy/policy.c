@@ -266,7 +266,10 @@ void policy_set_lanes(struct policy_sched *sched, u32 lanes, u64 now)
 {
 	struct policy_tenant *tenant;
 
-	sched->lanes = clamp_t(u32, lanes, 1, POLICY_LANES_MAX);
+	lanes = clamp_t(u32, lanes, 1, POLICY_LANES_MAX);
+	if (lanes == sched->lanes)
+		return;
+	sched->lanes = lanes;
 	sched->recheck_ns = now;
 	list_for_each_entry(tenant, &sched->tenants, in_sched) {
 		tenant_drop_event(sched, tenant);
