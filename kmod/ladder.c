@@ -10,6 +10,9 @@
  *                  killed, which gives the lane back. If others have the queue too
  *                  its handle stays, so the lane is taken from a process that is dead.
  *
+ * Whoever has the job has all of this time: a job that waits for its buffers, or for a
+ * thread of its engine that was told and has not run yet, is nobody's to yield.
+ *
  * All of it runs in the scheduler's work item.
  */
 #include <linux/ktime.h>
@@ -27,14 +30,22 @@
 #include "trace.h"
 #include "vgpu.h"
 
+/* Since when somebody has the lane's job and is asked to yield; 0: nobody. */
+static u64 asked_since(const struct distmind_lane *lane)
+{
+	if (!lane->job || !lane->delivered || !lane->asked_ns)
+		return 0;
+	return max(lane->asked_ns, lane->started_ns);
+}
+
 /* When the lane's next rung is due; 0: never. */
 u64 distmind_ladder_due(const struct distmind_sched *sched, const struct distmind_lane *lane)
 {
-	if (lane->admitting)
-		return 0;
-	if (lane->job && lane->asked_ns)
-		return lane->asked_ns + (lane->hooked ? sched->hang_ns :
-					 min(sched->grace_ns, sched->hang_ns));
+	u64 since = asked_since(lane);
+
+	if (since)
+		return since + (lane->hooked ? sched->hang_ns :
+				min(sched->grace_ns, sched->hang_ns));
 	if (lane->failed)
 		return lane->failed_ns + sched->hang_ns;
 	return 0;
@@ -109,10 +120,9 @@ bool distmind_ladder_check(struct distmind_sched *sched, u64 now, struct list_he
 
 	for (i = 0; i < sched->lane_count; i++) {
 		struct distmind_lane *lane = &sched->lanes[i];
+		u64 since = asked_since(lane);
 
-		if (lane->admitting)
-			continue;
-		if (lane->job && lane->asked_ns && now - lane->asked_ns >= sched->hang_ns)
+		if (since && now - since >= sched->hang_ns)
 			fail_hanging(sched, lane, now, ended);
 		else if (!lane->failed || now - lane->failed_ns < sched->hang_ns)
 			continue;
@@ -138,8 +148,8 @@ static struct distmind_lane *find_hook(struct distmind_sched *sched, u64 now, bo
 
 	for (i = 0; i < sched->lane_count; i++) {
 		struct distmind_lane *lane = &sched->lanes[i];
-		bool evict = lane->delivered && lane->asked_ns && !lane->hooked &&
-			     now - lane->asked_ns >= sched->grace_ns;
+		u64 since = asked_since(lane);
+		bool evict = since && !lane->hooked && now - since >= sched->grace_ns;
 
 		if (!lane->resume && !evict)
 			continue;
