@@ -130,25 +130,29 @@ static void client_destroy(struct distmind_client *client)
 	distmind_vgpu_put(vgpu);
 }
 
-/* The vgpu is dead, so nobody adds clients or handles any more. */
+/*
+ * The vgpu is dead, so nobody adds clients or handles any more: who has none is done
+ * with. A client that goes meanwhile leaves whichever of the two lists it is in.
+ */
 void distmind_client_drop_handles(struct distmind_vgpu *vgpu)
 {
 	struct distmind_client *client;
 	struct taken taken;
-	bool found;
+	LIST_HEAD(left);
 
-	do {
-		found = false;
-		mutex_lock(&vgpu->lock);
-		list_for_each_entry(client, &vgpu->clients, in_vgpu) {
-			found = take_one(client, &taken);
-			if (found)
-				break;
-		}
+	mutex_lock(&vgpu->lock);
+	list_splice_init(&vgpu->clients, &left);
+	while ((client = list_first_entry_or_null(&left, struct distmind_client, in_vgpu))) {
+		bool found = take_one(client, &taken);
+
+		if (!found)
+			list_move_tail(&client->in_vgpu, &vgpu->clients);
 		mutex_unlock(&vgpu->lock);
 		if (found)
 			give_back(&taken);
-	} while (found);
+		mutex_lock(&vgpu->lock);
+	}
+	mutex_unlock(&vgpu->lock);
 }
 
 /* The file with which the vgpu lives and dies. */

@@ -5,10 +5,15 @@
  *
  * time-limit: 300
  */
+#include <sys/resource.h>
+#include <time.h>
+
 #include "kselftest_harness.h"
 #include "library_test.h"
 
 #define QUEUES 400
+#define HANDLES 50000
+#define FILES 4000
 
 static void run_job(struct distmind_engine *engine, struct distmind_engine_exchange *next)
 {
@@ -149,6 +154,54 @@ TEST_F(many, queues_of_several_end_with_their_gpu)
 	}
 	EXPECT_EQ(0, distmind_pool_gpu_remove(self->pool, gpu));
 	free(crowds);
+}
+
+/* A vgpu with so many open files, the last of which has all the handles: how long it dies. */
+static uint64_t delete_ns(struct distmind_pool *pool, uint32_t gpu, int files)
+{
+	struct distmind_vgpu_record record = { .gpu = gpu, .memory = MiB, .share = 1 };
+	struct distmind_buffer_export export = { 0 };
+	struct distmind_buffer_import import = { 0 };
+	struct distmind_buffer_create create;
+	struct timespec from, to;
+	int *fds = calloc(files, sizeof(*fds)), err, last;
+
+	err = distmind_pool_vgpu_create(pool, &record);
+	for (int i = 0; !err && i < files; i++) {
+		fds[i] = last = open_vgpu(record.id);
+		err = last < 0;
+	}
+	if (!err)
+		err = buffer_create(last, PAGE, &create);
+	export.handle = create.handle;
+	if (!err)
+		err = call(last, DISTMIND_IOC_BUFFER_EXPORT, &export);
+	import.fd = export.fd;
+	for (int i = 0; !err && i < HANDLES; i++)
+		err = call(last, DISTMIND_IOC_BUFFER_IMPORT, &import);
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	if (!err)
+		err = distmind_pool_vgpu_delete(pool, record.id);
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	close(export.fd);
+	for (int i = 0; i < files; i++)
+		close(fds[i]);
+	free(fds);
+	return err ? 0 : (to.tv_sec - from.tv_sec) * 1000000000ULL + to.tv_nsec - from.tv_nsec;
+}
+
+TEST_F_TIMEOUT(many, handles_go_in_the_same_time_however_many_files_have_none, 200)
+{
+	uint32_t gpu = distmind_engine_gpu(self->gpu.engine);
+	struct rlimit limit = { .rlim_cur = FILES + 100, .rlim_max = FILES + 100 };
+	uint64_t one, many;
+
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &limit));
+	one = delete_ns(self->pool, gpu, 1);
+	ASSERT_NE(0, one);
+	many = delete_ns(self->pool, gpu, FILES);
+	ASSERT_NE(0, many);
+	EXPECT_GT(20 * one, many);
 }
 
 TEST_HARNESS_MAIN
