@@ -16,6 +16,7 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
+#include <linux/user_namespace.h>
 
 #include "client.h"
 #include "ioctl.h"
@@ -32,6 +33,31 @@
 DEFINE_MUTEX(distmind_request_lock);
 struct distmind_table distmind_requests = DISTMIND_TABLE_INIT(distmind_requests);
 
+/*
+ * Who has made a user namespace can be as many users there as were mapped for it, so all
+ * that are in it are one: its maker. Root makes them for others, as containers: each of
+ * these is somebody.
+ */
+static struct distmind_request_payer find_payer(void)
+{
+	struct distmind_request_payer payer = { .uid = current_euid() };
+	const struct user_namespace *ns;
+
+	for (ns = current_user_ns(); ns->parent; ns = ns->parent) {
+		payer.uid = ns->owner;
+		payer.ns = ns;
+	}
+	if (!uid_eq(payer.uid, GLOBAL_ROOT_UID))
+		payer.ns = NULL;
+	return payer;
+}
+
+static bool pays_for(const struct distmind_request_payer *payer,
+		     const struct distmind_request *request)
+{
+	return uid_eq(payer->uid, request->payer.uid) && payer->ns == request->payer.ns;
+}
+
 static struct distmind_request *request_create(const struct distmind_acquire *arg)
 {
 	struct distmind_request *request;
@@ -40,6 +66,7 @@ static struct distmind_request *request_create(const struct distmind_acquire *ar
 	if (!request)
 		return NULL;
 	distmind_ledger_created(DISTMIND_OBJECT_REQUEST);
+	request->payer = find_payer();
 	strscpy(request->owner.name, arg->name, sizeof(request->owner.name));
 	request->owner.lease = DISTMIND_VGPU_LEASE_FILE;
 	current_euid_egid(&request->owner.uid, &request->owner.gid);
@@ -73,7 +100,7 @@ static int enqueue(struct distmind_request *request)
 	if (mutex_lock_killable(&distmind_request_lock))
 		return -EINTR;
 	distmind_table_for_each(&distmind_requests, id, other)
-		mine += uid_eq(other->owner.uid, request->owner.uid);
+		mine += pays_for(&request->payer, other);
 	err = -EAGAIN;
 	if (mine < REQUESTS_PER_USER)
 		err = distmind_table_add(&distmind_requests, request, REQUESTS_MAX, &request->id);

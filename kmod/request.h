@@ -9,9 +9,22 @@
 #include "table.h"
 #include "vgpu.h"
 
+struct user_namespace;
+
+/**
+ * struct distmind_request_payer - whom a request counts for
+ * @uid: a user of the initial user namespace
+ * @ns: if that is root, a user namespace that it has made, or NULL; its requests hold it
+ */
+struct distmind_request_payer {
+	kuid_t uid;
+	const struct user_namespace *ns;
+};
+
 /**
  * struct distmind_request - somebody waits for vgpus
  * @id: number
+ * @payer: whom it counts for
  * @owner: who, and under which label
  * @settings: of each vgpu
  * @count: how many vgpus
@@ -26,6 +39,7 @@
  */
 struct distmind_request {
 	u32 id;
+	struct distmind_request_payer payer;
 	struct distmind_vgpu_owner owner;
 	struct distmind_vgpu_settings settings;
 	u32 count;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Requests for vgpus: granted, refused, timed out, given up. */
 #include <poll.h>
+#include <sched.h>
 #include <time.h>
 
 #include "distmind_test.h"
@@ -291,6 +292,111 @@ TEST_F(request, one_user_cannot_fill_the_table)
 		kill(pids[i], SIGKILL);
 		child_status(pids[i]);
 	}
+}
+
+static int write_map(pid_t pid, const char *map)
+{
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/uid_map", pid);
+	file = fopen(path, "w");
+	if (!file)
+		return -errno;
+	fputs(map, file);
+	return fclose(file);
+}
+
+/* A process that keeps a user namespace of that owner; a hundred other users are in it. */
+static pid_t namespace_of(uid_t owner)
+{
+	char map[64], byte;
+	int ready[2];
+	pid_t pid;
+
+	if (pipe(ready))
+		return -1;
+	pid = fork();
+	if (!pid) {
+		if (setresuid(owner, owner, owner) || unshare(CLONE_NEWUSER) ||
+		    write(ready[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	snprintf(map, sizeof(map), "0 %u 1\n1 100000 100\n", owner);
+	if (read(ready[0], &byte, 1) != 1 || write_map(pid, map)) {
+		kill(pid, SIGKILL);
+		child_status(pid);
+		pid = -1;
+	}
+	close(ready[0]);
+	return pid;
+}
+
+/* Become a user of the namespace that the process has. */
+static int enter(pid_t pid, uid_t uid)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return setns(fd, CLONE_NEWUSER) || setresuid(uid, uid, uid);
+}
+
+/* Run code in a child that has entered, return its exit status. */
+#define AS_USER(namespace, uid, code) ({                                \
+	pid_t __pid = fork();                                           \
+	if (!__pid)                                                     \
+		_exit(enter(namespace, uid) ? 99 : (code));             \
+	child_status(__pid);                                            \
+})
+
+/* Each of them lets a user be others; those of root are containers, each somebody's. */
+TEST_F(request, nobody_can_fill_the_table_by_being_many_users)
+{
+	pid_t mine = namespace_of(1000), container = namespace_of(0), other = namespace_of(0);
+	struct distmind_request_record record;
+	struct waiting told = { 0 };
+	pid_t pids[64], of[] = { mine, container };
+	int32_t fd;
+	struct distmind_acquire acquire = ask(&fd, 1), brief = ask(&fd, 1);
+
+	ASSERT_LT(0, mine);
+	ASSERT_LT(0, container);
+	ASSERT_LT(0, other);
+	brief.timeout_ms = 1;
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < 64; i++) {
+			pids[i] = fork();
+			if (!pids[i])
+				_exit(enter(of[round], 1 + i) ? 99 :
+				      -call(self->control, DISTMIND_IOC_ACQUIRE, &acquire));
+			ASSERT_EQ(0, next_request(self->pool, DISTMIND_EVENT_REQUEST_ADD, &record));
+			EXPECT_EQ(100000 + i, record.uid);
+		}
+		EXPECT_EQ(EAGAIN, AS_USER(of[round], 65,
+					  -call(self->control, DISTMIND_IOC_ACQUIRE, &brief)));
+		EXPECT_EQ(ETIMEDOUT, AS_USER(of[!round], 65,
+					     -call(self->control, DISTMIND_IOC_ACQUIRE, &brief)));
+		EXPECT_EQ(ETIMEDOUT, AS_USER(other, 65,
+					     -call(self->control, DISTMIND_IOC_ACQUIRE, &brief)));
+		EXPECT_EQ(-ETIMEDOUT, call(self->control, DISTMIND_IOC_ACQUIRE, &brief));
+		for (int i = 0; i < 64; i++) {
+			kill(pids[i], SIGKILL);
+			child_status(pids[i]);
+		}
+		/* What was told of the others is not for the next round. */
+		ASSERT_LT(0, distmind_pool_dispatch(self->pool, on_event, &told));
+	}
+	kill(mine, SIGKILL);
+	kill(container, SIGKILL);
+	kill(other, SIGKILL);
+	child_status(mine);
+	child_status(container);
+	child_status(other);
 }
 
 TEST_HARNESS_MAIN
