@@ -188,6 +188,13 @@ static int client_release(struct inode *inode, struct file *file)
 	return 0;
 }
 
+/* Why there is no such handle; under the vgpu's lock. */
+int distmind_client_missing(const struct distmind_client *client)
+{
+	lockdep_assert_held(&client->vgpu->lock);
+	return client->vgpu->dead ? -ENODEV : -ENOENT;
+}
+
 /* Returns a reference. */
 static struct distmind_buffer *find_buffer(struct distmind_client *client, u32 handle,
 					   bool *writable)
@@ -200,7 +207,7 @@ static struct distmind_buffer *find_buffer(struct distmind_client *client, u32 h
 	if (buffer)
 		distmind_buffer_get(buffer);
 	else
-		buffer = ERR_PTR(client->vgpu->dead ? -ENODEV : -ENOENT);
+		buffer = ERR_PTR(distmind_client_missing(client));
 	mutex_unlock(&client->vgpu->lock);
 	return buffer;
 }
@@ -300,16 +307,16 @@ static int buffer_destroy(struct file *file, void *arg, void __user *user)
 	struct distmind_buffer_destroy *destroy = arg;
 	struct distmind_vgpu *vgpu = client->vgpu;
 	struct distmind_buffer *buffer;
-	bool dead;
+	int err;
 
 	if (destroy->pad)
 		return -EINVAL;
 	mutex_lock(&vgpu->lock);
 	buffer = xa_erase(&client->buffers, destroy->handle);
-	dead = vgpu->dead;
+	err = buffer ? 0 : distmind_client_missing(client);
 	mutex_unlock(&vgpu->lock);
-	if (!buffer)
-		return dead ? -ENODEV : -ENOENT;
+	if (err)
+		return err;
 	distmind_buffer_put(buffer);
 	return 0;
 }
@@ -395,14 +402,16 @@ static int timeline_destroy(struct file *file, void *arg, void __user *user)
 	struct distmind_client *client = file->private_data;
 	struct distmind_timeline_destroy *destroy = arg;
 	struct distmind_timeline *timeline;
+	int err;
 
 	if (destroy->pad)
 		return -EINVAL;
 	mutex_lock(&client->vgpu->lock);
 	timeline = xa_erase(&client->timelines, destroy->handle);
+	err = timeline ? 0 : distmind_client_missing(client);
 	mutex_unlock(&client->vgpu->lock);
-	if (!timeline)
-		return -ENOENT;
+	if (err)
+		return err;
 	distmind_timeline_put(timeline);
 	return 0;
 }
@@ -420,11 +429,12 @@ static int timeline_export(struct file *file, void *arg, void __user *user)
 	mutex_lock(&client->vgpu->lock);
 	timeline = xa_load(&client->timelines, export->handle);
 	writable = xa_get_mark(&client->timelines, export->handle, DISTMIND_CLIENT_WRITABLE);
+	fd = timeline ? 0 : distmind_client_missing(client);
 	if (timeline)
 		distmind_timeline_get(timeline);
 	mutex_unlock(&client->vgpu->lock);
-	if (!timeline)
-		return -ENOENT;
+	if (fd)
+		return fd;
 	fd = -EACCES;
 	if (writable || !(export->flags & DISTMIND_EXPORT_RDWR))
 		fd = distmind_timeline_export(timeline, export->flags);
@@ -477,7 +487,7 @@ static int queue_create(struct file *file, void *arg, void __user *user)
 }
 
 /* Returns a reference. */
-static struct distmind_queue *find_queue(struct distmind_client *client, unsigned long handle)
+struct distmind_queue *distmind_client_queue(struct distmind_client *client, unsigned long handle)
 {
 	struct distmind_queue *queue;
 
@@ -485,6 +495,8 @@ static struct distmind_queue *find_queue(struct distmind_client *client, unsigne
 	queue = xa_load(&client->queues, handle);
 	if (queue)
 		distmind_queue_get(queue);
+	else
+		queue = ERR_PTR(distmind_client_missing(client));
 	mutex_unlock(&client->vgpu->lock);
 	return queue;
 }
@@ -497,9 +509,9 @@ static int queue_watch(struct file *file, void *arg, void __user *user)
 
 	if (watch->eventfd < -1)
 		return -EINVAL;
-	queue = find_queue(file->private_data, watch->queue);
-	if (!queue)
-		return -ENOENT;
+	queue = distmind_client_queue(file->private_data, watch->queue);
+	if (IS_ERR(queue))
+		return PTR_ERR(queue);
 	err = distmind_queue_watch(queue, watch->eventfd);
 	distmind_queue_put(queue);
 	watch->map_offset = DISTMIND_QUEUE_MAP_OFFSET + ((u64)watch->queue << PAGE_SHIFT);
@@ -514,9 +526,9 @@ static int grant_end(struct file *file, void *arg, void __user *user)
 
 	if (end->flags & ~DISTMIND_GRANT__ALL || !end->grant)
 		return -EINVAL;
-	queue = find_queue(file->private_data, end->queue);
-	if (!queue)
-		return -ENOENT;
+	queue = distmind_client_queue(file->private_data, end->queue);
+	if (IS_ERR(queue))
+		return PTR_ERR(queue);
 	err = distmind_grant_return(&queue->tenant->gpu->sched, queue, end->grant,
 				    end->flags & DISTMIND_GRANT_AGAIN);
 	distmind_queue_put(queue);
@@ -528,14 +540,16 @@ static int queue_destroy(struct file *file, void *arg, void __user *user)
 	struct distmind_client *client = file->private_data;
 	struct distmind_queue_destroy *destroy = arg;
 	struct distmind_queue *queue;
+	int err;
 
 	if (destroy->pad)
 		return -EINVAL;
 	mutex_lock(&client->vgpu->lock);
 	queue = xa_erase(&client->queues, destroy->handle);
+	err = queue ? 0 : distmind_client_missing(client);
 	mutex_unlock(&client->vgpu->lock);
-	if (!queue)
-		return -ENOENT;
+	if (err)
+		return err;
 	distmind_queue_end(queue, -ECANCELED);
 	distmind_queue_put(queue);
 	return 0;
@@ -570,9 +584,9 @@ static int mmap_queue(struct file *file, struct vm_area_struct *vma)
 	struct distmind_queue *queue;
 	int err;
 
-	queue = find_queue(file->private_data, vma->vm_pgoff - QUEUE_PGOFF);
-	if (!queue)
-		return -ENOENT;
+	queue = distmind_client_queue(file->private_data, vma->vm_pgoff - QUEUE_PGOFF);
+	if (IS_ERR(queue))
+		return PTR_ERR(queue);
 	err = distmind_queue_mmap(queue, vma);
 	distmind_queue_put(queue);
 	return err;

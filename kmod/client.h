@@ -5,6 +5,7 @@
 #include <linux/list.h>
 #include <linux/xarray.h>
 
+struct distmind_queue;
 struct distmind_vgpu;
 struct file;
 
@@ -33,5 +34,7 @@ struct distmind_client {
 
 struct file *distmind_client_open_lease(struct distmind_vgpu *vgpu);
 void distmind_client_drop_handles(struct distmind_vgpu *vgpu);
+int distmind_client_missing(const struct distmind_client *client);
+struct distmind_queue *distmind_client_queue(struct distmind_client *client, unsigned long handle);
 
 #endif /* _DISTMIND_CLIENT_H */

@@ -131,7 +131,7 @@ static int resolve_arg(struct distmind_client *client, struct distmind_queue *qu
 		return 0;
 	buffer = xa_load(&client->buffers, arg->buffer);
 	if (!buffer)
-		return -ENOENT;
+		return distmind_client_missing(client);
 	/* Its own follow a vgpu to wherever it is bound. */
 	if (buffer->vgpu != client->vgpu && READ_ONCE(buffer->gpu) != queue->tenant->gpu)
 		return -EXDEV;
@@ -167,7 +167,7 @@ static int resolve_job(struct distmind_client *client, struct distmind_queue *qu
 			return -EINVAL;
 		timeline = xa_load(&client->timelines, wait->timeline);
 		if (!timeline)
-			return -ENOENT;
+			return distmind_client_missing(client);
 		distmind_timeline_get(timeline);
 		job->waits[job->wait_count].timeline = timeline;
 		job->waits[job->wait_count++].value = wait->value;
@@ -175,7 +175,7 @@ static int resolve_job(struct distmind_client *client, struct distmind_queue *qu
 	if (desc->signal) {
 		job->signal = xa_load(&client->timelines, desc->signal);
 		if (!job->signal)
-			return -ENOENT;
+			return distmind_client_missing(client);
 		distmind_timeline_get(job->signal);
 		if (!xa_get_mark(&client->timelines, desc->signal, DISTMIND_CLIENT_WRITABLE))
 			return -EACCES;
@@ -272,13 +272,9 @@ int distmind_submit_call(struct file *file, void *arg, void __user *user)
 	if (submit->flags || !submit->job_count || submit->job_count > DISTMIND_SUBMIT_MAX ||
 	    submit->arg_count > DISTMIND_SUBMIT_MAX || submit->wait_count > DISTMIND_SUBMIT_MAX)
 		return -EINVAL;
-	mutex_lock(&client->vgpu->lock);
-	queue = xa_load(&client->queues, submit->queue);
-	if (queue)
-		distmind_queue_get(queue);
-	mutex_unlock(&client->vgpu->lock);
-	if (!queue)
-		return -ENOENT;
+	queue = distmind_client_queue(client, submit->queue);
+	if (IS_ERR(queue))
+		return PTR_ERR(queue);
 	err = copy_batch(submit, &batch);
 	if (!err) {
 		err = submit_batch(client, queue, submit, &batch);

@@ -174,6 +174,35 @@ TEST_F(vgpu, deletion_ends_open_files_and_frees_their_memory)
 	close(fd);
 }
 
+/* Whatever is asked of it: not that the handles of before never were. */
+TEST_F(vgpu, deletion_is_what_all_calls_tell)
+{
+	struct distmind_timeline_create timeline = { 0 };
+	struct distmind_queue_create create = { .kind = DISTMIND_LANE_COMPUTE, .depth = 1 };
+	uint32_t id;
+	int fd = vgpu_start(self->pool, self->gpu, 4 * MiB, &id);
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, call(fd, DISTMIND_IOC_QUEUE_CREATE, &create));
+	ASSERT_EQ(0, call(fd, DISTMIND_IOC_TIMELINE_CREATE, &timeline));
+	ASSERT_EQ(0, distmind_pool_vgpu_delete(self->pool, id));
+	EXPECT_EQ(-ENODEV, call(fd, DISTMIND_IOC_SUBMIT, &(struct distmind_submit){
+		.queue = create.handle, .job_count = 1 }));
+	EXPECT_EQ(-ENODEV, call(fd, DISTMIND_IOC_QUEUE_WATCH, &(struct distmind_queue_watch){
+		.queue = create.handle, .eventfd = -1 }));
+	EXPECT_EQ(-ENODEV, call(fd, DISTMIND_IOC_GRANT_END, &(struct distmind_grant_end){
+		.queue = create.handle, .grant = 1 }));
+	EXPECT_EQ(-ENODEV, call(fd, DISTMIND_IOC_QUEUE_DESTROY, &(struct distmind_queue_destroy){
+		.handle = create.handle }));
+	EXPECT_EQ(-ENODEV,
+		  call(fd, DISTMIND_IOC_TIMELINE_EXPORT, &(struct distmind_timeline_export){
+			  .handle = timeline.handle }));
+	EXPECT_EQ(-ENODEV,
+		  call(fd, DISTMIND_IOC_TIMELINE_DESTROY, &(struct distmind_timeline_destroy){
+			  .handle = timeline.handle }));
+	close(fd);
+}
+
 TEST_F(vgpu, of_a_lost_gpu_says_so_and_works_again_elsewhere)
 {
 	struct distmind_vgpu_record change;
