@@ -120,13 +120,12 @@ static bool fill_vgpu(struct sk_buff *skb, void *object)
 	struct distmind_vgpu *vgpu = object;
 	const struct distmind_vgpu_stats *stats = &vgpu->stats;
 	struct distmind_vgpu_settings settings;
-	u64 used, busy = 0;
+	u64 used, busy;
 	u32 clients, buffers;
 
 	mutex_lock(&vgpu->lock);
-	if (vgpu->tenant)
-		busy = distmind_sched_running_ns(&vgpu->gpu->sched, vgpu->tenant);
-	busy += atomic64_read(&stats->busy_ns);
+	busy = vgpu->tenant ? distmind_sched_busy_ns(&vgpu->gpu->sched, vgpu->tenant) :
+			      atomic64_read(&stats->busy_ns);
 	settings = vgpu->settings;
 	used = vgpu->used;
 	clients = vgpu->client_count;

@@ -368,14 +368,18 @@ void distmind_sched_get_stats(struct distmind_sched *sched, struct distmind_sche
 	spin_unlock(&sched->lock);
 }
 
-/* What the jobs of a tenant have used of the lanes that they are on now. */
-u64 distmind_sched_running_ns(struct distmind_sched *sched, const struct distmind_tenant *tenant)
+/*
+ * What the jobs of a tenant have used of lanes: those that are on one now, and those of its
+ * vgpu that were. A job that stops goes from the one to the other under the lock.
+ */
+u64 distmind_sched_busy_ns(struct distmind_sched *sched, const struct distmind_tenant *tenant)
 {
-	u64 now, sum = 0;
+	u64 now, sum;
 	u32 i;
 
 	spin_lock(&sched->lock);
 	now = ktime_get_ns();
+	sum = atomic64_read(&tenant->vgpu->stats.busy_ns);
 	for (i = 0; i < sched->lane_count; i++) {
 		const struct distmind_lane *lane = &sched->lanes[i];
 
