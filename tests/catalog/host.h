@@ -19,7 +19,7 @@ struct host {
 	struct catalog_store *store; /* the catalog's, to look at */
 	struct catalog_options options;
 	char pool[64];
-	unsigned int joined, lost, fenced; /* how often */
+	unsigned int joined, lost, fenced, changed; /* how often */
 };
 
 static inline const uint8_t *digest_of(const char *name)
@@ -65,6 +65,13 @@ static inline void on_member(enum catalog_member_state state, const char *why, v
 	host->fenced += state == CATALOG_FENCED;
 }
 
+static inline void on_changed(void *arg)
+{
+	struct host *host = arg;
+
+	host->changed++;
+}
+
 static inline void host_open_store(struct host *host, const char *pool,
 				   struct catalog_store *store, unsigned int list_ms)
 {
@@ -74,6 +81,7 @@ static inline void host_open_store(struct host *host, const char *pool,
 		.pool = host->pool,
 		.list_ms = list_ms,
 		.digests = manifest_digests,
+		.changed = on_changed,
 		.member = on_member,
 		.arg = host,
 	};

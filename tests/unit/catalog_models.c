@@ -500,6 +500,42 @@ static void what_others_wrote_wrongly_does_no_harm(void **state)
 	catalog_close(host.catalog);
 }
 
+static void a_listing_that_finds_nothing_new_changes_nothing(void **state)
+{
+	unsigned int told;
+	uint64_t changes;
+	struct host host;
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	/* That there is nothing is news too. */
+	host_open(&host, "nothing-new");
+	wait_until(host.changed);
+	host_join(&host, "a", 60, false);
+	assert_int_equal(host_push(&host, "m", "x\n", 1), 0);
+	wait_until(host_knows(&host, "m") && !keys(&host, "view/upload/"));
+	assert_int_equal(host_flush(&host), 0);
+	assert_int_equal(host_sync(&host), 0);
+	/* What is listed is what was seen before. */
+	changes = catalog_changes(host.catalog);
+	told = host.changed;
+	assert_int_equal(host_sync(&host), 0);
+	assert_int_equal(catalog_changes(host.catalog), changes);
+	assert_int_equal(host.changed, told);
+	/* Of no use, and yet it decides whether garbage is known. */
+	put_raw(&host, "view/model/odd", "{}");
+	assert_int_equal(host_sync(&host), 0);
+	assert_int_not_equal(catalog_changes(host.catalog), changes);
+	assert_true(host.changed > told);
+	changes = catalog_changes(host.catalog);
+	told = host.changed;
+	assert_int_equal(delete_model(&host, "odd", 0), 0);
+	assert_int_equal(host_sync(&host), 0);
+	assert_int_not_equal(catalog_changes(host.catalog), changes);
+	assert_true(host.changed > told);
+	catalog_close(host.catalog);
+}
+
 static void names_are_checked(void **state)
 {
 	static const char *const bad[] = { "", "/a", "a/", "a b", "a\n", "a\"", "\xc3\xa4" };
@@ -568,6 +604,7 @@ int main(void)
 		BOTH(an_upload_that_was_given_up_cannot_be_committed),
 		ETCD(what_a_model_lacks_is_told),
 		BOTH(what_others_wrote_wrongly_does_no_harm),
+		BOTH(a_listing_that_finds_nothing_new_changes_nothing),
 		BOTH(names_are_checked),
 		BOTH(models_survive_a_restart),
 	};

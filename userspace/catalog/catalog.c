@@ -53,6 +53,7 @@ static const char *name_of(const struct catalog *catalog, const struct catalog_e
 void catalog_touched(struct catalog *catalog)
 {
 	catalog_index_drop(catalog);
+	catalog->told = catalog->changes;
 	if (catalog->options.changed && !catalog->closing)
 		catalog->options.changed(catalog->options.arg);
 }
@@ -93,6 +94,7 @@ static void on_changed(struct catalog_entry *entry, void *arg)
 	struct catalog *catalog = arg;
 	const char *name;
 
+	catalog_index_drop(catalog);
 	if ((name = name_of(catalog, entry, "model"))) {
 		take_model(catalog, entry, name, false);
 	} else if ((name = name_of(catalog, entry, "upload"))) {
@@ -113,10 +115,13 @@ static void on_settled(const struct catalog_result *listing, void *arg)
 
 	if (listing) {
 		snprintf(catalog->trouble, sizeof(catalog->trouble), "%s", listing->error);
-		if (!listing->err)
-			catalog_manifests_settle(catalog);
+		if (listing->err)
+			return;
+		catalog_manifests_settle(catalog);
 	}
-	catalog_touched(catalog);
+	/* Most listings find nothing new, and what was made of the view is worth keeping. */
+	if (catalog->changes != catalog->told)
+		catalog_touched(catalog);
 }
 
 struct catalog *catalog_open(struct sd_event *loop, struct catalog_store *store,
@@ -130,6 +135,7 @@ struct catalog *catalog_open(struct sd_event *loop, struct catalog_store *store,
 		goto fail;
 	catalog->options = *options;
 	catalog->store = store;
+	catalog->changes = 1; /* the first listing is news, even if there is nothing */
 	catalog->pool = strdup(options->pool);
 	catalog->view.forget = on_forget;
 	catalog->view.changed = on_changed;

@@ -83,6 +83,7 @@ struct catalog {
 
 	/* Made from the view when asked for, until it changes. */
 	uint64_t changes; /* so often */
+	uint64_t told;	  /* how often by the last options.changed() */
 	bool indexed;
 	struct locations locations[BUCKETS];
 	uint8_t *references; /* the digests of all manifests, sorted */

@@ -62,7 +62,7 @@ static bool put(struct catalog_view *view, const struct catalog_entry *from)
 
 	if (entry && entry->revision == from->revision)
 		return false;
-	if (entry && entry->noun)
+	if (entry)
 		view->forget(entry, view->arg);
 	entry = catalog_entries_put(&view->entries, from->key, from->value, from->size);
 	if (!entry)
@@ -75,8 +75,7 @@ static bool put(struct catalog_view *view, const struct catalog_entry *from)
 
 static void drop(struct catalog_view *view, struct catalog_entry *entry)
 {
-	if (entry->noun)
-		view->forget(entry, view->arg);
+	view->forget(entry, view->arg);
 	catalog_entries_remove(&view->entries, entry);
 }
 

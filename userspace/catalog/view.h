@@ -23,7 +23,7 @@ struct catalog_view {
 	struct sd_event_source *timer;
 	char *prefix;
 	uint64_t period_us, backoff_us;
-	/* Before an entry with a noun goes or changes, and after it came or changed. */
+	/* Before an entry goes or changes, and after it came or changed. */
 	void (*forget)(struct catalog_entry *entry, void *arg);
 	void (*changed)(struct catalog_entry *entry, void *arg);
 	/* After each listing or bunch of changes; the result of a listing, or NULL. */
@@ -46,7 +46,7 @@ struct catalog_view {
 /* The hooks and arg are set, all else is zero. */
 int catalog_view_open(struct catalog_view *view, struct sd_event *loop,
 		      struct catalog_store *store, const char *prefix, unsigned int period_ms);
-/* Calls forget() for what has a noun. The store's own close ends what is pending. */
+/* Calls forget() for everything. The store's own close ends what is pending. */
 void catalog_view_close(struct catalog_view *view);
 
 /* done(): the view now shows at least everything that was written before this call. */
