@@ -229,6 +229,65 @@ static void only_what_no_model_names_is_garbage(void **state)
 	catalog_close(host.catalog);
 }
 
+#define MANY 1000 /* chunks, so that there are several in each bucket */
+
+static void every_chunk_has_its_holders_and_a_number_of_its_own(void **state)
+{
+	const struct catalog_chunk *chunk;
+	struct catalog_numbers numbers;
+	char manifest[MANY * 8] = "", name[16];
+	bool seen[2 * MANY] = { 0 };
+	struct host hosts[2];
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	for (int i = 0; i < 2; i++) {
+		host_open(&hosts[i], "numbers");
+		host_join(&hosts[i], i ? "b" : "a", 60, false);
+	}
+	for (int i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "c%d", i);
+		strcat(strcat(manifest, name), "\n");
+		/* Of each three, one has it, the other has it, and nobody has it. */
+		if (i % 3 < 2)
+			catalog_hold(hosts[i % 3].catalog, digest_of(name));
+	}
+	catalog_hold(hosts[0].catalog, digest_of("more"));
+	catalog_hold(hosts[1].catalog, digest_of("more"));
+	assert_int_equal(host_push(&hosts[0], "one", manifest, 1), 0);
+	assert_int_equal(host_push(&hosts[0], "two", manifest, 1), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(host_flush(&hosts[i]), 0);
+	assert_int_equal(host_sync(&hosts[0]), 0);
+	wait_until(host_knows(&hosts[0], "one") && host_knows(&hosts[0], "two") &&
+		   !keys(&hosts[0], "view/upload/"));
+	assert_int_equal(host_sync(&hosts[0]), 0);
+	assert_int_equal(catalog_numbers(hosts[0].catalog, &numbers), 0);
+	assert_int_equal(numbers.chunks, 2 * MANY);
+	assert_int_equal(numbers.hosts, 2);
+	for (int i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "c%d", i);
+		chunk = catalog_chunk_find(hosts[0].catalog, digest_of(name));
+		assert_non_null(chunk);
+		assert_memory_equal(chunk->digest, digest_of(name), CATALOG_DIGEST);
+		assert_int_equal(chunk->references, 2);
+		assert_int_equal(chunk->away, 0);
+		assert_int_equal(chunk->live, i % 3 < 2);
+		if (chunk->live)
+			assert_string_equal(numbers.names[chunk->holders[0]], i % 3 ? "b" : "a");
+		assert_in_range(chunk->number, 0, numbers.chunks - 1);
+		assert_false(seen[chunk->number]);
+		seen[chunk->number] = true;
+	}
+	chunk = catalog_chunk_find(hosts[0].catalog, digest_of("more"));
+	assert_non_null(chunk);
+	assert_int_equal(chunk->references, 0);
+	assert_int_equal(chunk->live, 2);
+	assert_null(catalog_chunk_find(hosts[0].catalog, digest_of("nobody's")));
+	catalog_close(hosts[0].catalog);
+	catalog_close(hosts[1].catalog);
+}
+
 static void what_is_being_pushed_is_not_garbage(void **state)
 {
 	struct catalog_upload *upload;
@@ -597,6 +656,7 @@ int main(void)
 		ETCD(of_two_pushes_of_a_name_exactly_one_wins),
 		ETCD(changes_at_the_same_time_are_all_made),
 		BOTH(only_what_no_model_names_is_garbage),
+		ETCD(every_chunk_has_its_holders_and_a_number_of_its_own),
 		BOTH(what_is_being_pushed_is_not_garbage),
 		BOTH(garbage_that_is_released_is_held_no_more),
 		ETCD(what_a_push_counts_on_is_not_thrown_away),

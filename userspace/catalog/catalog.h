@@ -203,6 +203,37 @@ uint64_t catalog_changes(const struct catalog *catalog);
  * Chunks
  */
 
+/*
+ * After a change the first question about a chunk of a bucket costs as much as those about
+ * all chunks in it. In the order of digests, one bucket follows the other.
+ */
+#define CATALOG_BUCKETS 64
+size_t catalog_bucket_of(const uint8_t *digest);
+
+struct catalog_chunk {
+	const uint8_t *digest;
+	size_t number; /* of its own, if somebody needs it; see catalog_numbers() */
+	uint32_t references; /* models and uploads that need it */
+	uint32_t live; /* how many hold it */
+	uint32_t away; /* and in how many spools of hosts that are away it is */
+	uint32_t *holders; /* the hosts, by number; live ones first */
+};
+
+/*
+ * NULL: nobody needs or holds it, or no memory. A model whose manifest is read again, as
+ * after a change of its replicas, needs nothing for a moment.
+ */
+const struct catalog_chunk *catalog_chunk_find(struct catalog *catalog, const uint8_t *digest);
+
+/* How far the numbers go, of chunks and of their holders. Good until catalog_changes(). */
+struct catalog_numbers {
+	size_t chunks, hosts;
+	const char (*names)[CATALOG_HOST_LEN]; /* of the hosts */
+};
+
+/* -ENOMEM */
+int catalog_numbers(struct catalog *catalog, struct catalog_numbers *numbers);
+
 struct catalog_holder {
 	const char *host;
 	bool live; /* false: in the spool of a host that is away */

@@ -28,7 +28,7 @@
 
 #include <systemd/sd-event.h>
 
-#define BUCKETS 64
+#define BUCKETS CATALOG_BUCKETS
 #define BUCKET_HEADER 8 /* the generation, little endian */
 
 /* member.c, report.c */
@@ -58,17 +58,23 @@ struct member {
 	TAILQ_HEAD(, release) releases;
 };
 
-/* location.c */
+/* index.c */
 struct location {
-	char host[CATALOG_HOST_LEN];
 	const uint8_t *digests;
 	size_t count;
+	uint32_t host; /* among the holders of the catalog */
 	bool live;
 };
 
-struct locations {
-	struct location *rows;
-	size_t count, room;
+struct part {
+	struct location *locations; /* owned, as all that follows */
+	size_t location_count;
+	/* None of these unless made. */
+	bool made;
+	struct catalog_chunk *chunks;
+	size_t count, room; /* a power of two */
+	uint32_t *slots;    /* a hash table, twice the room: numbers of chunks, plus one */
+	uint32_t *holders;  /* of all chunks */
 };
 
 struct catalog {
@@ -84,10 +90,12 @@ struct catalog {
 	/* Made from the view when asked for, until it changes. */
 	uint64_t changes; /* so often */
 	uint64_t told;	  /* how often by the last options.changed() */
-	bool indexed;
-	struct locations locations[BUCKETS];
-	uint8_t *references; /* the digests of all manifests, sorted */
-	size_t reference_count;
+	bool indexed; /* but for the chunks of the parts */
+	struct part parts[BUCKETS];
+	char (*holders)[CATALOG_HOST_LEN]; /* hosts; owned */
+	size_t holder_count;
+	size_t need_count; /* digests of all manifests, what they have in common included */
+	size_t numbered;   /* chunks that have got a number */
 };
 
 /* catalog.c */
@@ -112,15 +120,21 @@ void catalog_manifest_wanted(struct catalog *catalog, struct catalog_entry *entr
 void catalog_manifests_settle(struct catalog *catalog);
 
 /* location.c */
-size_t catalog_bucket_of(const uint8_t *digest);
 bool catalog_bucket_is_good(const struct catalog_entry *entry);
 uint64_t catalog_bucket_generation(const void *value);
+/* Of a key, HOST/NN; host has room for CATALOG_HOST_LEN. */
+bool catalog_bucket_split(const char *key, char *host, size_t *bucket);
 /* Is every reference known? Errors as of catalog_garbage(). */
 int catalog_references_known(const struct catalog *catalog);
-void catalog_index_drop(struct catalog *catalog);
 /* Where it is, or would be. */
 size_t catalog_digest_place(const uint8_t *digests, size_t count, const uint8_t *digest,
 			    bool *found);
+
+/* index.c */
+/* What follows from the view has changed. */
+void catalog_index_drop(struct catalog *catalog);
+/* The chunks of that bucket. -ENOMEM. */
+int catalog_index(struct catalog *catalog, size_t bucket);
 
 /* member.c */
 int catalog_member_open(struct catalog *catalog);
