@@ -99,6 +99,26 @@ static void further_copies_go_when_a_replica_has_no_room(void **state)
 	free_sample(&plain);
 }
 
+static void what_one_of_two_models_wants_here_is_not_given_up(void **state)
+{
+	struct sample once, twice;
+
+	(void)state;
+	/* Both have all layers but the last one in common. */
+	make_sample(&once, "once", 1, 300000, LAYERS);
+	make_sample(&twice, "twice", 1, 300000, LAYERS - 1);
+	push(&once);
+	push(&twice);
+	set_replicas("twice", 2);
+	put_host("x", MEMORY, MEMORY, "[]");
+	put_chunks("x", &once);
+	pass();
+	assert_true(chunks_here(&once) < once.image.manifest.chunk_count);
+	assert_int_equal(chunks_here(&twice), twice.image.manifest.chunk_count);
+	free_sample(&once);
+	free_sample(&twice);
+}
+
 static void what_is_on_its_way_to_the_disk_is_not_given_up(void **state)
 {
 	struct pushing net;
@@ -207,6 +227,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		DONATE_TEST(further_copies_go_when_a_replica_has_no_room),
+		DONATE_TEST(what_one_of_two_models_wants_here_is_not_given_up),
 		DONATE_TEST(what_is_on_its_way_to_the_disk_is_not_given_up),
 		DONATE_TEST(what_is_fetched_is_held_when_it_is_on_disk),
 		DONATE_TEST(what_the_disk_has_no_room_for_is_fetched_later),

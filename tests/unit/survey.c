@@ -2,7 +2,7 @@
 /*
  * What is counted over all models: once, until the catalog changes.
  */
-#include "service_bed.h"
+#include "service_host.h"
 
 #define MODELS 5
 
@@ -100,12 +100,55 @@ static void a_chunk_is_stored_once_however_many_have_it(void **state)
 		free_sample(&samples[i]);
 }
 
+/* How the first model is. */
+static void expect_state(const char *state, json_int_t copies)
+{
+	json_t *root = list(), *row = json_array_get(json_object_get(root, "models"), 0);
+
+	assert_string_equal(json_string_value(json_object_get(row, "state")), state);
+	assert_int_equal(json_integer_value(json_object_get(row, "copies")), copies);
+	json_decref(root);
+}
+
+static void the_chunk_with_fewest_holders_decides_how_a_model_is(void **state)
+{
+	struct sample sample;
+	const uint8_t *digest;
+	struct message reply;
+	char key[128];
+	int fd;
+
+	(void)state;
+	push_sample(&sample, "net", 1);
+	digest = sample.image.manifest.chunks[0].digest.bytes;
+	expect_state("available", 1);
+	fd = connect_client();
+	reply = ask(fd, json_pack("{s:s, s:s, s:i}", "op", "replicas", "model", "net", "replicas",
+				  2), NULL, 0);
+	expect_ok(&reply);
+	message_clear(&reply);
+	hang_up(fd);
+	expect_state("scarce", 1);
+	put_host("x", 16U << 20, 16U << 20, "[]");
+	put_chunks("x", &sample);
+	expect_state("available", 2);
+	catalog_lose(bed.models->catalog, digest);
+	wait_until(catalog_chunk_holders(bed.models->catalog, digest, NULL, 0) == 1);
+	expect_state("scarce", 1);
+	/* What it had stays noted, as that of a host with a spool. */
+	snprintf(key, sizeof(key), "%s/view/host/x", bed.config.pool);
+	put_key(key, NULL, 0);
+	expect_state("away", 0);
+	free_sample(&sample);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SERVICE_TEST(nothing_is_counted_again_until_the_catalog_changes),
 		SERVICE_TEST(what_the_gpus_have_is_not_kept),
 		SERVICE_TEST(a_chunk_is_stored_once_however_many_have_it),
+		SERVICE_TEST(the_chunk_with_fewest_holders_decides_how_a_model_is),
 	};
 
 	return cmocka_run_group_tests_name("survey", tests, NULL, NULL);

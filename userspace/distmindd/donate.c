@@ -25,12 +25,6 @@
 #define PULL_NS 30000000000ULL
 #define SHED_MAX 4096 /* in one pass */
 
-/* Digests in a sorted array. */
-struct digests {
-	uint8_t *bytes;
-	size_t count, room;
-};
-
 /* One look at all models. */
 struct pass {
 	struct donate *donate;
@@ -38,11 +32,14 @@ struct pass {
 	uint64_t reserves[MEMORY_DONORS_MAX]; /* of each, for replicas only */
 	uint32_t donor_count;
 	uint64_t self; /* id */
+	uint64_t *ids; /* of holders, by number; owned */
 	struct replicas replicas;
 	bool starved; /* there is no room for all replicas */
-	struct digests mine; /* chunks that are to be here */
-	struct digests busy; /* that are not, but have to stay for now */
-	struct digests known; /* of all models */
+	/*
+	 * Chunks that are to be here, or have to stay for now, by number; owned. What some
+	 * model needs and is not kept is surplus.
+	 */
+	bool *keep;
 	struct donate_pull *pull;
 	int err;
 };
@@ -86,38 +83,6 @@ void donate_poke(struct donate *donate)
 	wake(donate, rest > POKE_US ? rest : POKE_US);
 }
 
-static int compare(const void *a, const void *b)
-{
-	return memcmp(a, b, CATALOG_DIGEST);
-}
-
-static int add(struct digests *digests, const uint8_t *digest)
-{
-	if (digests->count == digests->room) {
-		size_t room = digests->room ? digests->room * 2 : 1024;
-		uint8_t *bytes = realloc(digests->bytes, room * CATALOG_DIGEST);
-
-		if (!bytes)
-			return -ENOMEM;
-		digests->bytes = bytes;
-		digests->room = room;
-	}
-	memcpy(digests->bytes + digests->count++ * CATALOG_DIGEST, digest, CATALOG_DIGEST);
-	return 0;
-}
-
-static void sort(struct digests *digests)
-{
-	if (digests->count)
-		qsort(digests->bytes, digests->count, CATALOG_DIGEST, compare);
-}
-
-static bool has(const struct digests *digests, const uint8_t *digest)
-{
-	return digests->count &&
-	       bsearch(digest, digests->bytes, digests->count, CATALOG_DIGEST, compare);
-}
-
 /*
  * Whose is what
  */
@@ -145,25 +110,49 @@ static void see_host(const struct catalog_host *host, void *arg)
 	};
 }
 
-static struct sharding_chunk *chunks_now(struct pass *pass, const struct manifest *manifest)
+/* A model, and where its chunks are and are to be. All owned. */
+struct placing {
+	const struct catalog_chunk **known; /* by the catalog; NULL: nobody has it */
+	struct sharding_chunk *now, *then;
+};
+
+static int placing_open(struct placing *placing, const struct pass *pass,
+			const struct catalog_model *model, const struct manifest *manifest)
 {
-	const struct model_manifest *model = &manifest->model;
-	struct sharding_chunk *chunks = calloc(model->chunk_count + 1, sizeof(*chunks));
-	struct catalog_holder holders[SHARDING_COPIES_MAX];
+	const struct model_chunk *chunks = manifest->model.chunks;
+	uint32_t count = manifest->model.chunk_count;
 
-	for (uint32_t i = 0; chunks && i < model->chunk_count; i++) {
-		const uint8_t *digest = model->chunks[i].digest.bytes;
-		size_t count = catalog_chunk_holders(pass->donate->catalog, digest, holders,
-						     SHARDING_COPIES_MAX);
+	placing->known = calloc(count + 1, sizeof(*placing->known));
+	placing->now = calloc(count + 1, sizeof(*placing->now));
+	placing->then = calloc(count + 1, sizeof(*placing->then));
+	if (!placing->known || !placing->now || !placing->then)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		const uint8_t *digest = chunks[i].digest.bytes;
+		const struct catalog_chunk *known;
+		struct sharding_chunk *now = &placing->now[i];
 
-		memcpy(&chunks[i].key, digest, sizeof(chunks[i].key));
-		chunks[i].size = model->chunks[i].size;
-		chunks[i].group = plan_group_of(&manifest->placement, i);
-		for (size_t h = 0; h < count && h < SHARDING_COPIES_MAX; h++)
-			if (holders[h].live)
-				chunks[i].donors[chunks[i].copies++] = id_of(holders[h].host);
+		known = catalog_chunk_find(pass->donate->catalog, digest);
+		if (!known && model->known)
+			return -ENOMEM;
+		placing->known[i] = known;
+		memcpy(&now->key, digest, sizeof(now->key));
+		now->size = chunks[i].size;
+		now->group = plan_group_of(&manifest->placement, i);
+		while (known && now->copies < known->live && now->copies < SHARDING_COPIES_MAX) {
+			now->donors[now->copies] = pass->ids[known->holders[now->copies]];
+			now->copies++;
+		}
 	}
-	return chunks;
+	memcpy(placing->then, placing->now, count * sizeof(*placing->then));
+	return 0;
+}
+
+static void placing_close(struct placing *placing)
+{
+	free(placing->known);
+	free(placing->now);
+	free(placing->then);
 }
 
 static bool holds(const struct sharding_chunk *chunk, uint64_t id)
@@ -214,10 +203,9 @@ static bool settled(const struct sharding_chunk *now, const struct sharding_chun
 static void see_model(struct pass *pass, const struct catalog_model *model, uint32_t extra)
 {
 	struct manifest *manifest = manifests_find(model);
-	struct sharding_chunk *now, *then;
 	struct sharding_change change = { 0 };
+	struct placing placing = { 0 };
 	uint32_t count, copies = model->replicas + extra;
-	int err = -ENOMEM;
 
 	if (!manifest || pass->err)
 		return;
@@ -226,35 +214,26 @@ static void see_model(struct pass *pass, const struct catalog_model *model, uint
 	if (copies > pass->donor_count)
 		copies = pass->donor_count;
 	count = manifest->model.chunk_count;
-	now = chunks_now(pass, manifest);
-	then = calloc(count + 1, sizeof(*then));
-	if (now && then) {
-		memcpy(then, now, count * sizeof(*then));
-		err = sharding_place(pass->donors, pass->donor_count, then, count, copies,
-				     &change);
-	}
+	pass->err = placing_open(&placing, pass, model, manifest);
+	if (!pass->err)
+		pass->err = sharding_place(pass->donors, pass->donor_count, placing.then, count,
+					   copies, &change);
 	/* No room for all: what could be placed is placed. */
-	if (err == -ENOSPC)
-		err = 0;
+	if (pass->err == -ENOSPC)
+		pass->err = 0;
 	if (change.short_copies && !extra)
 		pass->starved = true;
-	for (uint32_t i = 0; i < count && !err; i++) {
-		const struct model_chunk *chunk = &manifest->model.chunks[i];
-		const uint8_t *digest = chunk->digest.bytes;
+	for (uint32_t i = 0; i < count && !pass->err; i++) {
+		const struct catalog_chunk *known = placing.known[i];
+		bool mine = holds(&placing.then[i], pass->self);
 
-		err = add(&pass->known, digest);
-		if (err)
-			break;
-		if (holds(&then[i], pass->self)) {
-			want(pass, chunk);
-			err = add(&pass->mine, digest);
-		} else if (!settled(&now[i], &then[i])) {
-			err = add(&pass->busy, digest);
-		}
+		if (mine)
+			want(pass, &manifest->model.chunks[i]);
+		if (known && known->references &&
+		    (mine || !settled(&placing.now[i], &placing.then[i])))
+			pass->keep[known->number] = true;
 	}
-	free(now);
-	free(then);
-	pass->err = err;
+	placing_close(&placing);
 }
 
 static void see_plain_model(const struct catalog_model *model, void *arg)
@@ -274,13 +253,32 @@ static void see_hot_model(const struct catalog_model *model, void *arg)
 		see_model(pass, model, pass->starved ? 0 : extra);
 }
 
+/* What the catalog has numbers for. */
+static int number(struct pass *pass)
+{
+	struct catalog_numbers numbers;
+	int err = catalog_numbers(pass->donate->catalog, &numbers);
+
+	if (err)
+		return err;
+	pass->keep = calloc(numbers.chunks + 1, sizeof(*pass->keep));
+	pass->ids = calloc(numbers.hosts + 1, sizeof(*pass->ids));
+	if (!pass->keep || !pass->ids)
+		return -ENOMEM;
+	for (size_t i = 0; i < numbers.hosts; i++)
+		pass->ids[i] = id_of(numbers.names[i]);
+	return 0;
+}
+
 /*
  * Replicas come first: they are fetched before any further copies, have a part of every
  * donor to themselves, and if they lack room all the same there are no further copies.
  */
 static void see_models(struct pass *pass)
 {
-	pass->err = replicas_read(&pass->replicas, pass->donate->catalog);
+	pass->err = number(pass);
+	if (!pass->err)
+		pass->err = replicas_read(&pass->replicas, pass->donate->catalog);
 	catalog_model_each(pass->donate->catalog, see_plain_model, pass);
 	for (size_t i = 0; i < pass->donor_count && !pass->starved; i++) {
 		struct sharding_donor *donor = &pass->donors[i];
@@ -488,18 +486,23 @@ static void on_lost(const struct catalog_result *result, void *arg)
 
 struct surplus {
 	const struct pass *pass;
-	struct digests digests;
+	uint8_t *digests; /* room for SHED_MAX */
+	size_t count;
 };
 
 static void see_chunk(void *arg, const struct memory_chunk *chunk)
 {
 	struct surplus *surplus = arg;
 	const struct pass *pass = surplus->pass;
+	const struct catalog_chunk *known;
 
-	if (surplus->digests.count < SHED_MAX && has(&pass->known, chunk->digest) &&
-	    !has(&pass->mine, chunk->digest) && !has(&pass->busy, chunk->digest) &&
+	if (surplus->count == SHED_MAX)
+		return;
+	known = catalog_chunk_find(pass->donate->catalog, chunk->digest);
+	if (known && known->references && !pass->keep[known->number] &&
 	    !chunks_storing(pass->donate->chunks, chunk->digest))
-		add(&surplus->digests, chunk->digest);
+		memcpy(surplus->digests + surplus->count++ * CATALOG_DIGEST, chunk->digest,
+		       CATALOG_DIGEST);
 }
 
 static void shed_surplus(struct donate *donate, const struct pass *pass)
@@ -508,13 +511,15 @@ static void shed_surplus(struct donate *donate, const struct pass *pass)
 
 	if (donate->shedding || donate->releasing)
 		return;
-	memory_arena_each(donate->chunks->arena, see_chunk, &surplus);
-	if (!surplus.digests.count) {
-		free(surplus.digests.bytes);
+	surplus.digests = calloc(SHED_MAX, CATALOG_DIGEST);
+	if (surplus.digests)
+		memory_arena_each(donate->chunks->arena, see_chunk, &surplus);
+	if (!surplus.count) {
+		free(surplus.digests);
 		return;
 	}
-	donate->shedding = surplus.digests.bytes;
-	donate->shed_count = surplus.digests.count;
+	donate->shedding = surplus.digests;
+	donate->shed_count = surplus.count;
 	for (size_t i = 0; i < donate->shed_count; i++)
 		catalog_lose(donate->catalog, donate->shedding + i * CATALOG_DIGEST);
 	if (catalog_flush(donate->catalog, on_lost, donate))
@@ -542,16 +547,11 @@ static void work(struct donate *donate)
 		see_models(pass);
 	if (pass->pull)
 		start_pull(donate, pass->pull);
-	if (!pass->err && pass->donor_count) {
-		sort(&pass->mine);
-		sort(&pass->busy);
-		sort(&pass->known);
+	if (!pass->err && pass->donor_count)
 		shed_surplus(donate, pass);
-	}
 	release_garbage(donate);
-	free(pass->mine.bytes);
-	free(pass->busy.bytes);
-	free(pass->known.bytes);
+	free(pass->keep);
+	free(pass->ids);
 	free(pass);
 }
 

@@ -118,6 +118,11 @@ void manifest_put(struct manifest *manifest)
 		manifest->references--;
 }
 
+const struct model_chunk *manifest_sorted(const struct manifest *manifest, uint32_t which)
+{
+	return &manifest->model.chunks[manifest->by_digest[which]];
+}
+
 uint32_t manifest_chunk(const struct manifest *manifest, const uint8_t *digest)
 {
 	uint32_t low = 0, high = manifest->model.chunk_count;

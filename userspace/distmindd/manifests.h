@@ -30,6 +30,8 @@ int manifests_learn(const char *text, size_t size, uint8_t **digests, size_t *co
 struct manifest *manifests_find(const struct catalog_model *model);
 struct manifest *manifest_get(struct manifest *manifest);
 void manifest_put(struct manifest *manifest);
+/* Its chunks in the order of their digests. */
+const struct model_chunk *manifest_sorted(const struct manifest *manifest, uint32_t which);
 /* A chunk of these bytes; UINT32_MAX: it has none. */
 uint32_t manifest_chunk(const struct manifest *manifest, const uint8_t *digest);
 

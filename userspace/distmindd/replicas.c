@@ -7,20 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A chunk, as often as one of its models wants it. */
-struct need {
-	uint8_t digest[CATALOG_DIGEST];
-	uint32_t size;
-	uint32_t replicas;
-};
-
 struct reading {
 	struct replicas *replicas;
 	struct catalog *catalog;
 	uint32_t donors;
 	uint64_t memory; /* of all donors */
-	struct need *needs; /* owned */
-	size_t need_count, need_room;
+	uint8_t *copies; /* of chunks, by number, that models seen so far need; owned */
+	uint64_t needed; /* bytes of these copies */
 };
 
 static void see_host(const struct catalog_host *host, void *arg)
@@ -32,12 +25,21 @@ static void see_host(const struct catalog_host *host, void *arg)
 	reading->replicas->room += host->hot_count;
 }
 
-static void count_chunks(const struct catalog_model *model, void *arg)
+/* What models have in common is there once, as often as the one that wants most wants it. */
+static void add_need(struct reading *reading, const struct model_chunk *chunk, uint32_t replicas)
 {
-	const struct manifest *manifest = manifests_find(model);
-	struct reading *reading = arg;
+	const struct catalog_chunk *known = catalog_chunk_find(reading->catalog,
+							       chunk->digest.bytes);
+	uint32_t copies = replicas < reading->donors ? replicas : reading->donors;
 
-	reading->need_room += manifest ? manifest->model.chunk_count : 0;
+	uint8_t none = 0, *before = &none;
+
+	if (known && known->references)
+		before = &reading->copies[known->number];
+	if (copies <= *before)
+		return;
+	reading->needed += (uint64_t)chunk->size * (copies - *before);
+	*before = (uint8_t)copies;
 }
 
 struct question {
@@ -67,13 +69,8 @@ static void see_model(const struct catalog_model *model, void *arg)
 
 	if (!manifest)
 		return;
-	for (uint32_t i = 0; i < manifest->model.chunk_count; i++) {
-		const struct model_chunk *chunk = &manifest->model.chunks[i];
-		struct need *need = &reading->needs[reading->need_count++];
-
-		*need = (struct need){ .size = chunk->size, .replicas = model->replicas };
-		memcpy(need->digest, chunk->digest.bytes, CATALOG_DIGEST);
-	}
+	for (uint32_t i = 0; i < manifest->model.chunk_count; i++)
+		add_need(reading, &manifest->model.chunks[i], model->replicas);
 	catalog_host_each(reading->catalog, ask_host, &question);
 	if (!question.hosts || model->uploading || replicas->count == replicas->room ||
 	    catalog_model_availability(reading->catalog, model->name, &there, NULL, NULL))
@@ -88,54 +85,31 @@ static void see_model(const struct catalog_model *model, void *arg)
 		row->bytes += manifest->model.chunks[i].size;
 }
 
-/* By digest; of one chunk, the need of most copies comes first. */
-static int by_need(const void *a, const void *b)
-{
-	const struct need *x = a, *y = b;
-	int order = memcmp(x->digest, y->digest, CATALOG_DIGEST);
-
-	return order ? order : (x->replicas < y->replicas) - (x->replicas > y->replicas);
-}
-
-/* What models have in common is there once. */
-static uint64_t bytes_needed(struct reading *reading)
-{
-	const struct need *needs = reading->needs;
-	uint64_t bytes = 0;
-
-	qsort(reading->needs, reading->need_count, sizeof(*needs), by_need);
-	for (size_t i = 0; i < reading->need_count; i++) {
-		uint32_t copies = needs[i].replicas;
-
-		if (i && !memcmp(needs[i].digest, needs[i - 1].digest, CATALOG_DIGEST))
-			continue;
-		bytes += (uint64_t)needs[i].size * (copies < reading->donors ? copies :
-									       reading->donors);
-	}
-	return bytes;
-}
-
 int replicas_read(struct replicas *replicas, struct catalog *catalog)
 {
 	struct reading reading = { .replicas = replicas, .catalog = catalog };
+	struct catalog_numbers numbers;
+	int err;
 
 	*replicas = (struct replicas){ 0 };
 	catalog_host_each(catalog, see_host, &reading);
 	if (!replicas->room)
 		return 0;
-	catalog_model_each(catalog, count_chunks, &reading);
+	err = catalog_numbers(catalog, &numbers);
+	if (err)
+		return err;
 	replicas->models = calloc(replicas->room, sizeof(*replicas->models));
 	replicas->rows = calloc(replicas->room, sizeof(*replicas->rows));
-	reading.needs = calloc(reading.need_room + 1, sizeof(*reading.needs));
-	if (!replicas->models || !replicas->rows || !reading.needs) {
+	reading.copies = calloc(numbers.chunks + 1, sizeof(*reading.copies));
+	if (!replicas->models || !replicas->rows || !reading.copies) {
 		replicas_free(replicas);
-		free(reading.needs);
+		free(reading.copies);
 		return -ENOMEM;
 	}
 	catalog_model_each(catalog, see_model, &reading);
 	sharding_extra(replicas->rows, replicas->count, reading.donors, reading.memory,
-		       bytes_needed(&reading));
-	free(reading.needs);
+		       reading.needed);
+	free(reading.copies);
 	return 0;
 }
 

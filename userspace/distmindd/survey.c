@@ -7,148 +7,143 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct sized {
-	uint8_t digest[CATALOG_DIGEST];
-	uint32_t size;
-};
-
 struct counting {
 	struct survey *survey;
 	struct catalog *catalog;
 	struct replicas replicas;
-	struct sized *shared; /* chunks of several models, once for each of them; owned */
-	size_t count, room;
+	bool *counted; /* chunks of several models, by number; owned */
 	int err;
 };
 
-/* Room for another one in an array; NULL: no memory, and the array is as it was. */
-static void *grow(void *rows, size_t count, size_t *room, size_t size)
+static const char *state_of(const struct survey_model *row)
 {
-	void *more;
+	const struct catalog_model *model = row->model;
 
-	if (count < *room)
-		return rows;
-	more = reallocarray(rows, *room ? *room * 2 : 64, size);
-	if (more)
-		*room = *room ? *room * 2 : 64;
-	return more;
-}
-
-static const char *state_of(struct catalog *catalog, const struct catalog_model *model,
-			    uint32_t *copies)
-{
-	struct catalog_availability there;
-
-	if (model->uploading)
+	/* One that is not known: its manifest is on its way to this host. */
+	if (model->uploading || (!model->known && !model->error[0]))
 		return "uploading";
-	switch (catalog_model_availability(catalog, model->name, &there, NULL, NULL)) {
-	case 0:
-		break;
-	case -EAGAIN:
-		return "uploading"; /* its manifest is on its way to this host */
-	default:
+	if (!model->known || row->missing)
 		return "missing";
-	}
-	*copies = (uint32_t)there.copies;
-	if (there.missing)
-		return "missing";
-	if (there.away)
+	if (row->away)
 		return "away";
-	return there.scarce ? "scarce" : "available";
+	return row->scarce ? "scarce" : "available";
 }
 
-static void add_shared(struct counting *counting, const struct model_chunk *chunk)
+static void see_chunk(struct counting *counting, struct survey_model *row,
+		      const struct catalog_chunk *chunk, uint64_t size, uint64_t bytes)
 {
-	struct sized *rows = grow(counting->shared, counting->count, &counting->room,
-				  sizeof(*rows));
-
-	if (!rows) {
-		counting->err = -ENOMEM;
+	/* Not needed: the catalog reads the manifest again. */
+	if (!chunk || !chunk->references) {
+		counting->survey->stored += size;
 		return;
 	}
-	counting->shared = rows;
-	rows += counting->count++;
-	memcpy(rows->digest, chunk->digest.bytes, CATALOG_DIGEST);
-	rows->size = chunk->size;
+	row->missing |= !chunk->live && !chunk->away;
+	row->away |= !chunk->live && chunk->away;
+	row->scarce |= chunk->live < row->model->replicas;
+	if (chunk->live < row->copies)
+		row->copies = chunk->live;
+	if (chunk->references > 1)
+		row->shared += bytes;
+	if (!counting->counted[chunk->number])
+		counting->survey->stored += size;
+	counting->counted[chunk->number] = true;
 }
 
-/* The bytes that others have too. */
-static uint64_t count_chunks(struct counting *counting, const struct manifest *manifest)
+/* A model's chunks of a bucket; a chunk that it has several times is one. */
+static void see_chunks(struct counting *counting, struct survey_model *row, size_t bucket)
 {
-	const struct model_chunk *chunk, *last = NULL;
-	uint64_t bytes = 0;
-	bool shared = false;
+	const struct manifest *manifest = row->manifest;
+	uint32_t count = manifest->model.chunk_count;
 
-	for (uint32_t i = 0; i < manifest->model.chunk_count; i++, last = chunk) {
-		chunk = &manifest->model.chunks[manifest->by_digest[i]];
-		if (!last || !model_digest_equal(&chunk->digest, &last->digest)) {
-			shared = catalog_chunk_references(counting->catalog,
-							  chunk->digest.bytes) > 1;
-			if (shared)
-				add_shared(counting, chunk);
-			else
-				counting->survey->stored += chunk->size;
+	while (row->next < count) {
+		const struct model_chunk *chunk = manifest_sorted(manifest, row->next);
+		const struct catalog_chunk *known;
+		uint64_t bytes = 0;
+
+		if (catalog_bucket_of(chunk->digest.bytes) != bucket)
+			break;
+		known = catalog_chunk_find(counting->catalog, chunk->digest.bytes);
+		if (!known && row->model->known) {
+			counting->err = -ENOMEM;
+			break;
 		}
-		bytes += shared ? chunk->size : 0;
+		do {
+			bytes += chunk->size;
+			row->next++;
+		} while (row->next < count &&
+			 model_digest_equal(&manifest_sorted(manifest, row->next)->digest,
+					    &chunk->digest));
+		see_chunk(counting, row, known, chunk->size, bytes);
 	}
-	return bytes;
 }
 
 static void see_model(const struct catalog_model *model, void *arg)
 {
 	struct counting *counting = arg;
 	struct survey *survey = counting->survey;
-	struct survey_model *row = grow(survey->models, survey->count, &survey->room, sizeof(*row));
+	size_t room = survey->room ? survey->room * 2 : 64;
+	void *rows;
 
-	if (!row) {
-		counting->err = -ENOMEM;
-		return;
+	if (survey->count == survey->room) {
+		rows = reallocarray(survey->models, room, sizeof(*survey->models));
+		if (!rows) {
+			counting->err = -ENOMEM;
+			return;
+		}
+		survey->models = rows;
+		survey->room = room;
 	}
-	survey->models = row;
-	row += survey->count++;
-	*row = (struct survey_model){
+	survey->models[survey->count++] = (struct survey_model){
 		.model = model, .manifest = manifests_find(model),
 		.extra = replicas_extra(&counting->replicas, model),
+		.copies = UINT32_MAX,
 	};
-	row->state = state_of(counting->catalog, model, &row->copies);
-	if (row->manifest)
-		row->shared = count_chunks(counting, row->manifest);
 }
 
-static int by_digest(const void *a, const void *b)
+/* Bucket by bucket, because so the catalog has what it is asked for at hand. */
+static int count_chunks(struct counting *counting)
 {
-	return memcmp(a, b, CATALOG_DIGEST);
-}
+	struct survey *survey = counting->survey;
+	struct catalog_numbers numbers;
+	int err = catalog_numbers(counting->catalog, &numbers);
 
-static uint64_t bytes_of_shared(struct counting *counting)
-{
-	struct sized *rows = counting->shared;
-	uint64_t bytes = 0;
+	if (err)
+		return err;
+	counting->counted = calloc(numbers.chunks + 1, sizeof(*counting->counted));
+	if (!counting->counted)
+		return -ENOMEM;
+	for (size_t bucket = 0; bucket < CATALOG_BUCKETS; bucket++)
+		for (size_t i = 0; i < survey->count && !counting->err; i++)
+			if (survey->models[i].manifest)
+				see_chunks(counting, &survey->models[i], bucket);
+	for (size_t i = 0; i < survey->count; i++) {
+		struct survey_model *row = &survey->models[i];
 
-	if (counting->count)
-		qsort(rows, counting->count, sizeof(*rows), by_digest);
-	for (size_t i = 0; i < counting->count; i++)
-		if (!i || by_digest(&rows[i], &rows[i - 1]))
-			bytes += rows[i].size;
-	return bytes;
+		row->state = state_of(row);
+		if (row->copies == UINT32_MAX || row->model->uploading)
+			row->copies = 0;
+	}
+	free(counting->counted);
+	return counting->err;
 }
 
 int survey_make(struct survey *survey, struct catalog *catalog)
 {
 	struct counting counting = { .survey = survey, .catalog = catalog };
+	int err;
 
 	if (survey->made && survey->changes == catalog_changes(catalog))
 		return 0;
 	survey_clear(survey);
-	counting.err = replicas_read(&counting.replicas, catalog);
-	if (!counting.err)
-		catalog_model_each(catalog, see_model, &counting);
-	survey->stored += bytes_of_shared(&counting);
+	err = replicas_read(&counting.replicas, catalog);
+	if (err)
+		return err;
+	catalog_model_each(catalog, see_model, &counting);
+	err = counting.err ? counting.err : count_chunks(&counting);
 	survey->changes = catalog_changes(catalog);
-	survey->made = !counting.err;
-	free(counting.shared);
+	survey->made = !err;
 	replicas_free(&counting.replicas);
-	return counting.err;
+	return err;
 }
 
 void survey_clear(struct survey *survey)

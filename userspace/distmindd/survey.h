@@ -16,6 +16,9 @@ struct survey_model {
 	uint32_t copies; /* of every chunk */
 	uint32_t extra;	 /* replicas that it has at the moment beyond its own */
 	uint64_t shared; /* bytes that others have too */
+	/* While it is made: */
+	uint32_t next; /* chunk, by digest */
+	bool missing, away, scarce; /* some chunk is */
 };
 
 /* All zero at first. Good until the event loop runs again, as what it points to. */
