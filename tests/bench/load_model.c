@@ -27,7 +27,7 @@
 #define ROWS_FIRST  8 /* to find out what a row takes */
 #define ROWS_SWITCH 2
 #define BATCH	    32
-#define ROUNDS	    15
+#define ROUNDS	    31
 #define SWITCHES    4
 #define TIMEOUT_MS  60000
 #define OBJECTIVE   100000000 /* ns */
@@ -225,7 +225,7 @@ static void bench_pipeline(struct request *request)
 {
 	double transfer[ROUNDS], computing[ROUNDS], whole[ROUNDS], result[ROUNDS];
 	double predicted[ROUNDS], part[ROUNDS], whole_part[ROUNDS], right[ROUNDS];
-	const double *slowest;
+	double slowest[ROUNDS];
 	struct cold cold;
 
 	match(request);
@@ -239,9 +239,12 @@ static void bench_pipeline(struct request *request)
 		computing[i] = cold.done - cold.loaded;
 		request->compute_ns = (uint64_t)(computing[i] * 1e9);
 	}
-	slowest = median(transfer) > median(computing) ? transfer : computing;
-	/* Each round by itself, as the speed of a guest changes over time. */
+	/*
+	 * Each round by itself, as the speed of a guest changes over time: the stages are as
+	 * long as each other, so that now the one is the slowest and now the other.
+	 */
 	for (int i = 0; i < ROUNDS; i++) {
+		slowest[i] = fmax(transfer[i], computing[i]);
 		part[i] = slowest[i] / result[i];
 		whole_part[i] = slowest[i] / whole[i];
 		right[i] = fmin(predicted[i], result[i]) / fmax(predicted[i], result[i]);
