@@ -64,6 +64,15 @@ static void give_up(void)
 	chunks_free(&bed.models->chunks, digest.bytes);
 }
 
+/* Added, and freed when the disk has begun with it and goes no further. */
+static void add_and_give_up(struct told *told)
+{
+	disk_hang(0);
+	add(told);
+	wait_until(disk_begun());
+	give_up();
+}
+
 /* In memory, on disk, and the catalog knows. */
 static bool is_here(void)
 {
@@ -82,10 +91,7 @@ static void what_was_freed_is_not_said_to_be_here(void **state)
 	struct told told;
 
 	(void)state;
-	disk_hang(0);
-	add(&told);
-	wait_until(disk_begun());
-	give_up();
+	add_and_give_up(&told);
 	disk_reset();
 	wait_until(told.told);
 	assert_int_equal(told.err, -ECANCELED);
@@ -97,10 +103,7 @@ static void what_is_added_again_is_stored_again(void **state)
 	struct told first, second, third;
 
 	(void)state;
-	disk_hang(0);
-	add(&first);
-	wait_until(disk_begun());
-	give_up();
+	add_and_give_up(&first);
 	add(&second);
 	add(&third);
 	/* As far as the first one's file and its name. */
@@ -120,10 +123,7 @@ static void a_store_that_fails_does_not_take_another_along(void **state)
 	struct told first, second;
 
 	(void)state;
-	disk_hang(0);
-	add(&first);
-	wait_until(disk_begun());
-	give_up();
+	add_and_give_up(&first);
 	add(&second);
 	disk_fail(ENOSPC);
 	wait_until(first.told && second.told);
