@@ -35,6 +35,22 @@ static size_t gpus_of_first(void)
 	return count;
 }
 
+static void a_model_that_the_catalog_does_not_have_is_not_found(void **state)
+{
+	const struct catalog_model stranger = { 0 };
+	struct sample a;
+
+	(void)state;
+	assert_int_equal(survey_make(&bed.models->survey, bed.models->catalog), 0);
+	assert_null(survey_find(&bed.models->survey, &stranger));
+	push_sample(&a, "a", 1);
+	assert_int_equal(survey_make(&bed.models->survey, bed.models->catalog), 0);
+	assert_null(survey_find(&bed.models->survey, &stranger));
+	assert_non_null(survey_find(&bed.models->survey,
+				    catalog_model_find(bed.models->catalog, "a")));
+	free_sample(&a);
+}
+
 static void nothing_is_counted_again_until_the_catalog_changes(void **state)
 {
 	struct sample a, b;
@@ -145,6 +161,7 @@ static void the_chunk_with_fewest_holders_decides_how_a_model_is(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		SERVICE_TEST(a_model_that_the_catalog_does_not_have_is_not_found),
 		SERVICE_TEST(nothing_is_counted_again_until_the_catalog_changes),
 		SERVICE_TEST(what_the_gpus_have_is_not_kept),
 		SERVICE_TEST(a_chunk_is_stored_once_however_many_have_it),

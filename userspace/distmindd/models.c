@@ -259,6 +259,8 @@ int models_show(struct models *models, const struct catalog_model *model)
 	if (err)
 		return err;
 	row = survey_find(&models->survey, model);
+	if (!row)
+		return -ENOENT;
 	weights_rates(&models->weights, false, &rates);
 	err = plan_make(&plan, &manifest->model, &rates);
 	if (err) {

@@ -155,9 +155,8 @@ void survey_clear(struct survey *survey)
 const struct survey_model *survey_find(const struct survey *survey,
 				       const struct catalog_model *model)
 {
-	const struct survey_model *row = survey->models;
-
-	while (row->model != model)
-		row++;
-	return row;
+	for (size_t i = 0; i < survey->count; i++)
+		if (survey->models[i].model == model)
+			return &survey->models[i];
+	return NULL;
 }

@@ -34,7 +34,7 @@ struct survey {
 int survey_make(struct survey *survey, struct catalog *catalog);
 void survey_clear(struct survey *survey);
 
-/* Of one that the catalog has. */
+/* NULL: the catalog did not have it. */
 const struct survey_model *survey_find(const struct survey *survey,
 				       const struct catalog_model *model);
 
