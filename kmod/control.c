@@ -8,7 +8,7 @@
 
 #include "ioctl.h"
 #include "node.h"
-#include "request.h"
+#include "claim.h"
 
 static int control_open(struct inode *inode, struct file *file)
 {
@@ -20,7 +20,7 @@ static int acquire(struct file *file, void *arg, void __user *user)
 {
 	struct distmind_acquire __user *where = user;
 	struct distmind_acquire *acquire = arg;
-	int err = distmind_request_acquire(acquire);
+	int err = distmind_claim_acquire(acquire);
 
 	if (err && copy_to_user(where->reason, acquire->reason, sizeof(acquire->reason)))
 		return -EFAULT;

@@ -3,7 +3,7 @@
  * distmind.ko: virtual GPUs under /dev/distmind/.
  *
  *   node       the device nodes          ioctl    the border to user space
- *   control    asks for vgpus            request  who waits, and the answers
+ *   control    asks for vgpus            claim  who waits, and the answers
  *   engine     serves a gpu              gpu      a physical GPU and its heap
  *   client     uses a vgpu               vgpu     what a tenant is promised
  *   submit     how jobs come to be       queue    a stream of them
@@ -23,7 +23,7 @@
 #include "ledger.h"
 #include "netlink.h"
 #include "node.h"
-#include "request.h"
+#include "claim.h"
 #include "vgpu.h"
 
 static int __init distmind_init(void)
@@ -58,7 +58,7 @@ static void __exit distmind_exit(void)
 	distmind_netlink_exit();
 	distmind_vgpu_exit();
 	distmind_gpu_exit();
-	distmind_request_exit();
+	distmind_claim_exit();
 	distmind_node_exit();
 	distmind_ledger_exit();
 }

@@ -78,17 +78,17 @@ const struct nla_policy distmind_buffer_get_nl_policy[DISTMIND_A_BUFFER_ID + 1] 
 	[DISTMIND_A_BUFFER_ID] = { .type = NLA_U32, },
 };
 
-/* DISTMIND_CMD_REQUEST_GET - do */
-const struct nla_policy distmind_request_get_nl_policy[DISTMIND_A_REQUEST_ID + 1] = {
-	[DISTMIND_A_REQUEST_ID] = { .type = NLA_U32, },
+/* DISTMIND_CMD_CLAIM_GET - do */
+const struct nla_policy distmind_claim_get_nl_policy[DISTMIND_A_CLAIM_ID + 1] = {
+	[DISTMIND_A_CLAIM_ID] = { .type = NLA_U32, },
 };
 
-/* DISTMIND_CMD_REQUEST_ANSWER - do */
-const struct nla_policy distmind_request_answer_nl_policy[DISTMIND_A_REQUEST_REASON + 1] = {
-	[DISTMIND_A_REQUEST_ID] = { .type = NLA_U32, },
-	[DISTMIND_A_REQUEST_GPU] = { .type = NLA_U32, },
-	[DISTMIND_A_REQUEST_ERROR] = NLA_POLICY_RANGE(NLA_U32, 1, 133),
-	[DISTMIND_A_REQUEST_REASON] = { .type = NLA_NUL_STRING, .len = 159, },
+/* DISTMIND_CMD_CLAIM_ANSWER - do */
+const struct nla_policy distmind_claim_answer_nl_policy[DISTMIND_A_CLAIM_REASON + 1] = {
+	[DISTMIND_A_CLAIM_ID] = { .type = NLA_U32, },
+	[DISTMIND_A_CLAIM_GPU] = { .type = NLA_U32, },
+	[DISTMIND_A_CLAIM_ERROR] = NLA_POLICY_RANGE(NLA_U32, 1, 133),
+	[DISTMIND_A_CLAIM_REASON] = { .type = NLA_NUL_STRING, .len = 159, },
 };
 
 /* DISTMIND_CMD_EXTENTS_GET - do */
@@ -163,17 +163,17 @@ const struct genl_ops distmind_nl_ops[12] = {
 		.maxattr	= DISTMIND_A_BUFFER_ID,
 	},
 	{
-		.cmd		= DISTMIND_CMD_REQUEST_GET,
-		.doit		= distmind_nl_request_get_doit,
-		.dumpit		= distmind_nl_request_get_dumpit,
-		.policy		= distmind_request_get_nl_policy,
-		.maxattr	= DISTMIND_A_REQUEST_ID,
+		.cmd		= DISTMIND_CMD_CLAIM_GET,
+		.doit		= distmind_nl_claim_get_doit,
+		.dumpit		= distmind_nl_claim_get_dumpit,
+		.policy		= distmind_claim_get_nl_policy,
+		.maxattr	= DISTMIND_A_CLAIM_ID,
 	},
 	{
-		.cmd		= DISTMIND_CMD_REQUEST_ANSWER,
-		.doit		= distmind_nl_request_answer_doit,
-		.policy		= distmind_request_answer_nl_policy,
-		.maxattr	= DISTMIND_A_REQUEST_REASON,
+		.cmd		= DISTMIND_CMD_CLAIM_ANSWER,
+		.doit		= distmind_nl_claim_answer_doit,
+		.policy		= distmind_claim_answer_nl_policy,
+		.maxattr	= DISTMIND_A_CLAIM_REASON,
 		.flags		= GENL_ADMIN_PERM,
 	},
 	{

@@ -30,9 +30,9 @@ extern const struct nla_policy distmind_vgpu_del_nl_policy[DISTMIND_A_VGPU_ID + 
 
 extern const struct nla_policy distmind_buffer_get_nl_policy[DISTMIND_A_BUFFER_ID + 1];
 
-extern const struct nla_policy distmind_request_get_nl_policy[DISTMIND_A_REQUEST_ID + 1];
+extern const struct nla_policy distmind_claim_get_nl_policy[DISTMIND_A_CLAIM_ID + 1];
 
-extern const struct nla_policy distmind_request_answer_nl_policy[DISTMIND_A_REQUEST_REASON + 1];
+extern const struct nla_policy distmind_claim_answer_nl_policy[DISTMIND_A_CLAIM_REASON + 1];
 
 extern const struct nla_policy distmind_extents_get_nl_policy[DISTMIND_A_EXTENTS_FIRST + 1];
 
@@ -55,17 +55,17 @@ int distmind_nl_vgpu_del_doit(struct sk_buff *skb, struct genl_info *info);
 int distmind_nl_buffer_get_doit(struct sk_buff *skb, struct genl_info *info);
 int distmind_nl_buffer_get_dumpit(struct sk_buff *skb,
 				  struct netlink_callback *cb);
-int distmind_nl_request_get_doit(struct sk_buff *skb, struct genl_info *info);
-int distmind_nl_request_get_dumpit(struct sk_buff *skb,
+int distmind_nl_claim_get_doit(struct sk_buff *skb, struct genl_info *info);
+int distmind_nl_claim_get_dumpit(struct sk_buff *skb,
 				   struct netlink_callback *cb);
-int distmind_nl_request_answer_doit(struct sk_buff *skb,
+int distmind_nl_claim_answer_doit(struct sk_buff *skb,
 				    struct genl_info *info);
 int distmind_nl_extents_get_doit(struct sk_buff *skb, struct genl_info *info);
 int distmind_nl_extents_add_doit(struct sk_buff *skb, struct genl_info *info);
 
 enum {
 	DISTMIND_NLGRP_POOL,
-	DISTMIND_NLGRP_REQUESTS,
+	DISTMIND_NLGRP_CLAIMS,
 	DISTMIND_NLGRP_PREEMPT,
 };
 

@@ -19,7 +19,7 @@
 #include "netlink.h"
 #include "preempt.h"
 #include "queue.h"
-#include "request.h"
+#include "claim.h"
 #include "vgpu.h"
 
 static const struct genl_multicast_group groups[] = {
@@ -27,8 +27,8 @@ static const struct genl_multicast_group groups[] = {
 		.name = DISTMIND_MCGRP_POOL,
 		.flags = GENL_MCAST_CAP_NET_ADMIN,
 	},
-	[DISTMIND_NLGRP_REQUESTS] = {
-		.name = DISTMIND_MCGRP_REQUESTS,
+	[DISTMIND_NLGRP_CLAIMS] = {
+		.name = DISTMIND_MCGRP_CLAIMS,
 		.flags = GENL_MCAST_CAP_NET_ADMIN,
 	},
 	[DISTMIND_NLGRP_PREEMPT] = {
@@ -50,11 +50,11 @@ struct genl_family distmind_netlink_family __ro_after_init = {
 
 static struct genl_family *const family = &distmind_netlink_family;
 
-/* Whether who sent @request may see what belongs to @uid. */
-bool distmind_netlink_may_see(struct sk_buff *request, kuid_t uid)
+/* Whether who sent @claim may see what belongs to @uid. */
+bool distmind_netlink_may_see(struct sk_buff *claim, kuid_t uid)
 {
-	return uid_eq(NETLINK_CB(request).creds.uid, uid) ||
-	       netlink_capable(request, CAP_NET_ADMIN);
+	return uid_eq(NETLINK_CB(claim).creds.uid, uid) ||
+	       netlink_capable(claim, CAP_NET_ADMIN);
 }
 
 /* Aligned to 4 bytes: who reads it copies it. */
@@ -178,28 +178,28 @@ static bool fill_buffer(struct sk_buff *skb, void *object)
 		 nla_put_u32(skb, DISTMIND_A_BUFFER_PINS, atomic_read(&buffer->pins)));
 }
 
-static bool fill_request(struct sk_buff *skb, void *object)
+static bool fill_claim(struct sk_buff *skb, void *object)
 {
-	struct distmind_request *request = object;
-	const struct distmind_vgpu_owner *owner = &request->owner;
-	s64 remaining = ktime_ms_delta(request->deadline, ktime_get());
+	struct distmind_claim *claim = object;
+	const struct distmind_vgpu_owner *owner = &claim->owner;
+	s64 remaining = ktime_ms_delta(claim->deadline, ktime_get());
 
-	if (request->kind[0] && nla_put_string(skb, DISTMIND_A_REQUEST_KIND, request->kind))
+	if (claim->kind[0] && nla_put_string(skb, DISTMIND_A_CLAIM_KIND, claim->kind))
 		return false;
-	return !(nla_put_u32(skb, DISTMIND_A_REQUEST_ID, request->id) ||
-		 nla_put_string(skb, DISTMIND_A_REQUEST_NAME, owner->name) ||
-		 nla_put_u32(skb, DISTMIND_A_REQUEST_PID, owner->pid) ||
-		 nla_put_u32(skb, DISTMIND_A_REQUEST_UID,
+	return !(nla_put_u32(skb, DISTMIND_A_CLAIM_ID, claim->id) ||
+		 nla_put_string(skb, DISTMIND_A_CLAIM_NAME, owner->name) ||
+		 nla_put_u32(skb, DISTMIND_A_CLAIM_PID, owner->pid) ||
+		 nla_put_u32(skb, DISTMIND_A_CLAIM_UID,
 			     from_kuid_munged(&init_user_ns, owner->uid)) ||
-		 nla_put_u32(skb, DISTMIND_A_REQUEST_GID,
+		 nla_put_u32(skb, DISTMIND_A_CLAIM_GID,
 			     from_kgid_munged(&init_user_ns, owner->gid)) ||
-		 put_u64(skb, DISTMIND_A_REQUEST_MEMORY, request->settings.memory) ||
-		 nla_put_u32(skb, DISTMIND_A_REQUEST_SHARE, request->settings.share) ||
-		 nla_put_u32(skb, DISTMIND_A_REQUEST_CLASS, request->settings.class) ||
-		 put_u64(skb, DISTMIND_A_REQUEST_OBJECTIVE, request->settings.objective_ns) ||
-		 nla_put_u32(skb, DISTMIND_A_REQUEST_COUNT, request->count) ||
-		 nla_put_u32(skb, DISTMIND_A_REQUEST_FLAGS, request->flags) ||
-		 nla_put_u32(skb, DISTMIND_A_REQUEST_REMAINING, max_t(s64, remaining, 0)));
+		 put_u64(skb, DISTMIND_A_CLAIM_MEMORY, claim->settings.memory) ||
+		 nla_put_u32(skb, DISTMIND_A_CLAIM_SHARE, claim->settings.share) ||
+		 nla_put_u32(skb, DISTMIND_A_CLAIM_CLASS, claim->settings.class) ||
+		 put_u64(skb, DISTMIND_A_CLAIM_OBJECTIVE, claim->settings.objective_ns) ||
+		 nla_put_u32(skb, DISTMIND_A_CLAIM_COUNT, claim->count) ||
+		 nla_put_u32(skb, DISTMIND_A_CLAIM_FLAGS, claim->flags) ||
+		 nla_put_u32(skb, DISTMIND_A_CLAIM_REMAINING, max_t(s64, remaining, 0)));
 }
 
 /* One message that holds one object, or NULL. */
@@ -272,7 +272,7 @@ void distmind_netlink_notify_preempt(const struct distmind_preempt *preempt, u64
 
 bool distmind_netlink_has_daemon(void)
 {
-	return genl_has_listeners(family, &init_net, DISTMIND_NLGRP_REQUESTS) > 0;
+	return genl_has_listeners(family, &init_net, DISTMIND_NLGRP_CLAIMS) > 0;
 }
 
 /* Under distmind_pool_lock. */
@@ -287,10 +287,10 @@ void distmind_netlink_notify_vgpu(u8 cmd, struct distmind_vgpu *vgpu)
 	notify(DISTMIND_NLGRP_POOL, cmd, fill_vgpu, vgpu);
 }
 
-/* Under distmind_request_lock. */
-void distmind_netlink_notify_request(u8 cmd, struct distmind_request *request)
+/* Under distmind_claim_lock. */
+void distmind_netlink_notify_claim(u8 cmd, struct distmind_claim *claim)
 {
-	notify(DISTMIND_NLGRP_REQUESTS, cmd, fill_request, request);
+	notify(DISTMIND_NLGRP_CLAIMS, cmd, fill_claim, claim);
 }
 
 /**
@@ -301,7 +301,7 @@ void distmind_netlink_notify_request(u8 cmd, struct distmind_request *request)
  * @lock: guards what @from finds; NULL if that is a reference
  * @from: the first object with a number of at least *id
  * @put: gives the reference back
- * @visible: whether the sender of a request may see it
+ * @visible: whether the sender of a claim may see it
  * @fill: puts it into a message
  */
 struct kind {
@@ -311,7 +311,7 @@ struct kind {
 	struct mutex *lock; /* see above */
 	void *(*from)(unsigned long *id);
 	void (*put)(void *object);
-	bool (*visible)(struct sk_buff *request, void *object);
+	bool (*visible)(struct sk_buff *claim, void *object);
 	bool (*fill)(struct sk_buff *skb, void *object);
 };
 
@@ -320,7 +320,7 @@ static void *gpu_from(unsigned long *id)
 	return distmind_table_from(&distmind_gpus, id);
 }
 
-static bool gpu_visible(struct sk_buff *request, void *object)
+static bool gpu_visible(struct sk_buff *claim, void *object)
 {
 	return true;
 }
@@ -340,11 +340,11 @@ static void *vgpu_from(unsigned long *id)
 	return distmind_table_from(&distmind_vgpus, id);
 }
 
-static bool vgpu_visible(struct sk_buff *request, void *object)
+static bool vgpu_visible(struct sk_buff *claim, void *object)
 {
 	struct distmind_vgpu *vgpu = object;
 
-	return distmind_netlink_may_see(request, vgpu->owner.uid);
+	return distmind_netlink_may_see(claim, vgpu->owner.uid);
 }
 
 static const struct kind vgpu_kind = {
@@ -367,11 +367,11 @@ static void buffer_put(void *object)
 	distmind_buffer_put(object);
 }
 
-static bool buffer_visible(struct sk_buff *request, void *object)
+static bool buffer_visible(struct sk_buff *claim, void *object)
 {
 	struct distmind_buffer *buffer = object;
 
-	return distmind_netlink_may_see(request, buffer->vgpu->owner.uid);
+	return distmind_netlink_may_see(claim, buffer->vgpu->owner.uid);
 }
 
 static const struct kind buffer_kind = {
@@ -384,26 +384,26 @@ static const struct kind buffer_kind = {
 	.fill = fill_buffer,
 };
 
-static void *request_from(unsigned long *id)
+static void *claim_from(unsigned long *id)
 {
-	return distmind_table_from(&distmind_requests, id);
+	return distmind_table_from(&distmind_claims, id);
 }
 
-static bool request_visible(struct sk_buff *skb, void *object)
+static bool claim_visible(struct sk_buff *skb, void *object)
 {
-	struct distmind_request *request = object;
+	struct distmind_claim *claim = object;
 
-	return distmind_netlink_may_see(skb, request->owner.uid);
+	return distmind_netlink_may_see(skb, claim->owner.uid);
 }
 
-static const struct kind request_kind = {
-	.cmd = DISTMIND_CMD_REQUEST_GET,
-	.missing = "no such request: it was answered, timed out or given up",
-	.table = &distmind_requests,
-	.lock = &distmind_request_lock,
-	.from = request_from,
-	.visible = request_visible,
-	.fill = fill_request,
+static const struct kind claim_kind = {
+	.cmd = DISTMIND_CMD_CLAIM_GET,
+	.missing = "no such claim: it was answered, timed out or given up",
+	.table = &distmind_claims,
+	.lock = &distmind_claim_lock,
+	.from = claim_from,
+	.visible = claim_visible,
+	.fill = fill_claim,
 };
 
 static bool dump_object(struct sk_buff *skb, struct netlink_callback *cb, const struct kind *kind,
@@ -450,7 +450,7 @@ static int dump(struct sk_buff *skb, struct netlink_callback *cb, const struct k
 static int get_id(struct genl_info *info, u32 *id)
 {
 	BUILD_BUG_ON(DISTMIND_A_GPU_ID != 1 || DISTMIND_A_VGPU_ID != 1 ||
-		     DISTMIND_A_BUFFER_ID != 1 || DISTMIND_A_REQUEST_ID != 1);
+		     DISTMIND_A_BUFFER_ID != 1 || DISTMIND_A_CLAIM_ID != 1);
 	if (GENL_REQ_ATTR_CHECK(info, DISTMIND_A_GPU_ID)) {
 		NL_SET_ERR_MSG(info->extack, "id is missing");
 		return -EINVAL;
@@ -467,7 +467,7 @@ static int bad_id(struct genl_info *info, const char *message)
 	return -ENOENT;
 }
 
-static int get_one(struct sk_buff *request, struct genl_info *info, const struct kind *kind)
+static int get_one(struct sk_buff *claim, struct genl_info *info, const struct kind *kind)
 {
 	struct sk_buff *msg = NULL;
 	unsigned long found;
@@ -483,7 +483,7 @@ static int get_one(struct sk_buff *request, struct genl_info *info, const struct
 		mutex_lock(kind->lock);
 	found = id;
 	object = kind->from(&found);
-	if (object && found == id && kind->visible(request, object)) {
+	if (object && found == id && kind->visible(claim, object)) {
 		exists = true;
 		msg = build_message(info->snd_portid, info->snd_seq, kind->cmd, kind->fill, object);
 	}
@@ -524,14 +524,14 @@ int distmind_nl_buffer_get_dumpit(struct sk_buff *skb, struct netlink_callback *
 	return dump(skb, cb, &buffer_kind);
 }
 
-int distmind_nl_request_get_doit(struct sk_buff *skb, struct genl_info *info)
+int distmind_nl_claim_get_doit(struct sk_buff *skb, struct genl_info *info)
 {
-	return get_one(skb, info, &request_kind);
+	return get_one(skb, info, &claim_kind);
 }
 
-int distmind_nl_request_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
+int distmind_nl_claim_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
 {
-	return dump(skb, cb, &request_kind);
+	return dump(skb, cb, &claim_kind);
 }
 
 /* A limit of a gpu in nanoseconds, if it is there; up to an hour. */
@@ -733,7 +733,7 @@ int distmind_nl_vgpu_del_doit(struct sk_buff *skb, struct genl_info *info)
 	return 0;
 }
 
-int distmind_nl_request_answer_doit(struct sk_buff *skb, struct genl_info *info)
+int distmind_nl_claim_answer_doit(struct sk_buff *skb, struct genl_info *info)
 {
 	struct nlattr **attrs = info->attrs;
 	char reason[DISTMIND_REASON_LEN] = "";
@@ -746,7 +746,7 @@ int distmind_nl_request_answer_doit(struct sk_buff *skb, struct genl_info *info)
 	if (err)
 		return err;
 	nlmsg_for_each_attr(attr, info->nlhdr, GENL_HDRLEN, rem) {
-		if (nla_type(attr) != DISTMIND_A_REQUEST_GPU)
+		if (nla_type(attr) != DISTMIND_A_CLAIM_GPU)
 			continue;
 		if (count == ARRAY_SIZE(gpus)) {
 			NL_SET_ERR_MSG_ATTR(info->extack, attr, "too many gpus");
@@ -754,15 +754,15 @@ int distmind_nl_request_answer_doit(struct sk_buff *skb, struct genl_info *info)
 		}
 		gpus[count++] = nla_get_u32(attr);
 	}
-	if (!!count == !!attrs[DISTMIND_A_REQUEST_ERROR]) {
+	if (!!count == !!attrs[DISTMIND_A_CLAIM_ERROR]) {
 		NL_SET_ERR_MSG(info->extack, "an answer has either gpu or error");
 		return -EINVAL;
 	}
 	if (count)
-		return distmind_request_grant(id, gpus, count, info->extack);
-	if (attrs[DISTMIND_A_REQUEST_REASON])
-		nla_strscpy(reason, attrs[DISTMIND_A_REQUEST_REASON], sizeof(reason));
-	return distmind_request_refuse(id, nla_get_u32(attrs[DISTMIND_A_REQUEST_ERROR]), reason,
+		return distmind_claim_grant(id, gpus, count, info->extack);
+	if (attrs[DISTMIND_A_CLAIM_REASON])
+		nla_strscpy(reason, attrs[DISTMIND_A_CLAIM_REASON], sizeof(reason));
+	return distmind_claim_refuse(id, nla_get_u32(attrs[DISTMIND_A_CLAIM_ERROR]), reason,
 				       info->extack);
 }
 

@@ -7,16 +7,16 @@
 
 struct distmind_gpu;
 struct distmind_preempt;
-struct distmind_request;
+struct distmind_claim;
 struct distmind_vgpu;
 
 extern struct genl_family distmind_netlink_family;
 
-bool distmind_netlink_may_see(struct sk_buff *request, kuid_t uid);
+bool distmind_netlink_may_see(struct sk_buff *claim, kuid_t uid);
 
 void distmind_netlink_notify_gpu(u8 cmd, struct distmind_gpu *gpu);
 void distmind_netlink_notify_vgpu(u8 cmd, struct distmind_vgpu *vgpu);
-void distmind_netlink_notify_request(u8 cmd, struct distmind_request *request);
+void distmind_netlink_notify_claim(u8 cmd, struct distmind_claim *claim);
 void distmind_netlink_notify_preempt(const struct distmind_preempt *preempt, u64 latency_ns);
 bool distmind_netlink_has_daemon(void);
 

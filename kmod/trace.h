@@ -11,7 +11,7 @@
 #include "gpu.h"
 #include "preempt.h"
 #include "queue.h"
-#include "request.h"
+#include "claim.h"
 #include "timeline.h"
 #include "vgpu.h"
 
@@ -80,26 +80,26 @@ DEFINE_EVENT(distmind_buffer, distmind_buffer_create,
 DEFINE_EVENT(distmind_buffer, distmind_buffer_destroy,
 	     TP_PROTO(const struct distmind_buffer *buffer), TP_ARGS(buffer));
 
-DECLARE_EVENT_CLASS(distmind_request,
-		    TP_PROTO(const struct distmind_request *request),
-		    TP_ARGS(request),
-		    TP_STRUCT__entry(__field(u32, request)
+DECLARE_EVENT_CLASS(distmind_claim,
+		    TP_PROTO(const struct distmind_claim *claim),
+		    TP_ARGS(claim),
+		    TP_STRUCT__entry(__field(u32, claim)
 				     __field(pid_t, pid)
 				     __field(u64, memory)
 				     __field(u32, count)
 				     __field(int, error)),
-		    TP_fast_assign(__entry->request = request->id;
-				   __entry->pid = request->owner.pid;
-				   __entry->memory = request->settings.memory;
-				   __entry->count = request->count;
-				   __entry->error = request->error;),
-		    TP_printk("request=%u pid=%d memory=%llu count=%u error=%d", __entry->request,
+		    TP_fast_assign(__entry->claim = claim->id;
+				   __entry->pid = claim->owner.pid;
+				   __entry->memory = claim->settings.memory;
+				   __entry->count = claim->count;
+				   __entry->error = claim->error;),
+		    TP_printk("claim=%u pid=%d memory=%llu count=%u error=%d", __entry->claim,
 			      __entry->pid, __entry->memory, __entry->count, __entry->error));
 
-DEFINE_EVENT(distmind_request, distmind_request_add,
-	     TP_PROTO(const struct distmind_request *request), TP_ARGS(request));
-DEFINE_EVENT(distmind_request, distmind_request_del,
-	     TP_PROTO(const struct distmind_request *request), TP_ARGS(request));
+DEFINE_EVENT(distmind_claim, distmind_claim_add,
+	     TP_PROTO(const struct distmind_claim *claim), TP_ARGS(claim));
+DEFINE_EVENT(distmind_claim, distmind_claim_del,
+	     TP_PROTO(const struct distmind_claim *claim), TP_ARGS(claim));
 
 TRACE_EVENT(distmind_job_ready,
 	    TP_PROTO(const struct distmind_job *job),

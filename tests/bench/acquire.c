@@ -23,14 +23,14 @@ struct ends {
 
 static double acquire(void *arg)
 {
-	struct distmind_request request = { .memory = 1 << 20, .share = 10, .name = "bench" };
+	struct distmind_claim claim = { .memory = 1 << 20, .share = 10, .name = "bench" };
 	struct distmind_vgpu *vgpu[BATCH];
 	char reason[DISTMIND_REASON_LEN];
 	double begin = bench_now(), took;
 
 	(void)arg;
 	for (int i = 0; i < BATCH; i++) {
-		if (distmind_acquire(&request, &vgpu[i], reason))
+		if (distmind_acquire(&claim, &vgpu[i], reason))
 			bench_die("acquire: %s", reason);
 	}
 	took = bench_now() - begin;

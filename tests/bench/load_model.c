@@ -70,7 +70,7 @@ static double median(const double *values)
 
 static void request_open(struct request *request)
 {
-	struct distmind_request terms = {
+	struct distmind_claim terms = {
 		.memory = 2 * ACTIVATION, .share = DISTMIND_SHARE_WHOLE / 2,
 		.sched_class = DISTMIND_CLASS_LATENCY, .objective_ns = OBJECTIVE, .name = "bench",
 	};

@@ -115,7 +115,7 @@ static void offer_once(const char *address, void *memory)
 
 static int serve(const char *address)
 {
-	struct distmind_request request = {
+	struct distmind_claim claim = {
 		.memory = 64 << 20, .share = 500, .sched_class = DISTMIND_CLASS_STANDARD, .name = "app",
 	};
 	char reason[DISTMIND_REASON_LEN], line[16];
@@ -124,7 +124,7 @@ static int serve(const char *address)
 	struct distmind_vgpu *vgpu;
 	void *memory;
 
-	if (distmind_acquire(&request, &vgpu, reason))
+	if (distmind_acquire(&claim, &vgpu, reason))
 		die("no vgpu: %s", reason);
 	if (distmind_buffer_create(vgpu, SIZE, DISTMIND_BUFFER_DATA, &buffer) ||
 	    distmind_buffer_map(buffer, &memory))

@@ -93,7 +93,7 @@ out:
 /* Works for ever; ends only if something is wrong. */
 static pid_t start_client(unsigned int seed)
 {
-	struct distmind_request request = { .memory = MiB, .share = 10, .timeout_ms = 1000 };
+	struct distmind_claim claim = { .memory = MiB, .share = 10, .timeout_ms = 1000 };
 	struct distmind_vgpu *vgpu;
 	pid_t pid = fork();
 
@@ -103,7 +103,7 @@ static pid_t start_client(unsigned int seed)
 		int code = 0;
 
 		/* Without a daemon or a gpu there is none; ask again. */
-		if (distmind_acquire(&request, &vgpu, NULL)) {
+		if (distmind_acquire(&claim, &vgpu, NULL)) {
 			usleep(1000);
 			continue;
 		}

@@ -55,7 +55,7 @@ work_goes_on_without_the_daemon() {
 	pool_has "any(v['name'] == 'running' and v['state'] == 'bound' for v in vgpus)" || return
 	distmindctl run --memory 8M --timeout 60s --name waiting --share 5 -- true &
 	waiting=$!
-	until_true sh -c "distmindctl -j request list | grep -q waiting" || return
+	until_true sh -c "distmindctl -j claim list | grep -q waiting" || return
 	kill -0 $running || return
 	distmindd --foreground >"$work/daemon" 2>&1 &
 	daemon=$!

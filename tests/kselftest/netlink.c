@@ -47,8 +47,8 @@ TEST_F(netlink, changes_need_a_capability)
 	EXPECT_EQ(EPERM, AS_NOBODY(-distmind_pool_vgpu_delete(pool_again(), record.id)));
 	EXPECT_EQ(EPERM, AS_NOBODY(-distmind_pool_gpu_drain(pool_again(), self->gpu, true)));
 	EXPECT_EQ(EPERM, AS_NOBODY(-distmind_pool_gpu_remove(pool_again(), self->gpu)));
-	EXPECT_EQ(EPERM, AS_NOBODY(-distmind_pool_request_grant(pool_again(), 0, &self->gpu, 1)));
-	EXPECT_EQ(EPERM, AS_NOBODY(-distmind_pool_request_refuse(pool_again(), 0, EPERM, "no")));
+	EXPECT_EQ(EPERM, AS_NOBODY(-distmind_pool_claim_grant(pool_again(), 0, &self->gpu, 1)));
+	EXPECT_EQ(EPERM, AS_NOBODY(-distmind_pool_claim_refuse(pool_again(), 0, EPERM, "no")));
 	EXPECT_EQ(EPERM, AS_NOBODY(-distmind_pool_subscribe(pool_again())));
 	/* Nor does a root who opened the socket lend his rights to who sends. */
 	EXPECT_EQ(EPERM, AS_NOBODY(-distmind_pool_vgpu_delete(self->pool, record.id)));
@@ -191,11 +191,11 @@ TEST_F(netlink, refusals_name_the_attribute_and_the_reason)
 	refusal = COMMAND(DISTMIND_CMD_VGPU_DEL, DISTMIND_A_VGPU_ID, 4000000);
 	EXPECT_EQ(-ENOENT, refusal.error);
 	EXPECT_EQ(FIRST_ATTR, refusal.offset);
-	refusal = COMMAND(DISTMIND_CMD_REQUEST_ANSWER, DISTMIND_A_REQUEST_ID, 0);
+	refusal = COMMAND(DISTMIND_CMD_CLAIM_ANSWER, DISTMIND_A_CLAIM_ID, 0);
 	EXPECT_EQ(-EINVAL, refusal.error);
 	EXPECT_STREQ("an answer has either gpu or error", refusal.text);
-	refusal = COMMAND(DISTMIND_CMD_REQUEST_ANSWER, DISTMIND_A_REQUEST_ID, 0,
-			  DISTMIND_A_REQUEST_ERROR, 1000);
+	refusal = COMMAND(DISTMIND_CMD_CLAIM_ANSWER, DISTMIND_A_CLAIM_ID, 0,
+			  DISTMIND_A_CLAIM_ERROR, 1000);
 	EXPECT_EQ(-ERANGE, refusal.error);
 	EXPECT_EQ(SECOND_ATTR, refusal.offset);
 }

@@ -107,7 +107,7 @@ static void json_of_vgpus_has_every_field(void **state)
 	       "");
 }
 
-static void json_of_buffers_and_requests_parses(void **state)
+static void json_of_buffers_and_claims_parses(void **state)
 {
 	json_t *root, *row;
 
@@ -120,7 +120,7 @@ static void json_of_buffers_and_requests_parses(void **state)
 	assert_int_equal(json_integer_value(json_object_get(row, "pins")), 2);
 	json_decref(root);
 
-	row = json_array_get(list_of("-j request list", "requests", &root), 0);
+	row = json_array_get(list_of("-j claim list", "claims", &root), 0);
 	assert_int_equal(json_object_size(row), 13);
 	assert_true(json_is_true(json_object_get(row, "same_box")));
 	assert_int_equal(json_integer_value(json_object_get(row, "remaining_ms")), 1500);
@@ -142,20 +142,20 @@ static void the_pool_is_one_document(void **state)
 	assert_int_equal(outcome.status, CTL_OK);
 	assert_non_null(strstr(outcome.out, "\n\nID NAME  GPU"));
 	assert_non_null(strstr(outcome.out, "\n\n2 gpus, 1 lost; 64M of 1G used; 2 vgpus; 1 "
-					    "request waits\n"));
+					    "claim waits\n"));
 	outcome_free(&outcome);
 }
 
 static void an_empty_pool_is_an_empty_list_and_a_hint(void **state)
 {
-	static const char *const nouns[] = { "gpu", "vgpu", "buffer", "request" };
+	static const char *const nouns[] = { "gpu", "vgpu", "buffer", "claim" };
 	struct outcome outcome;
 	json_t *root;
 	char line[64], key[32];
 	size_t i;
 
 	(void)state;
-	fake.gpu_count = fake.vgpu_count = fake.buffer_count = fake.request_count = 0;
+	fake.gpu_count = fake.vgpu_count = fake.buffer_count = fake.claim_count = 0;
 	for (i = 0; i < COUNT(nouns); i++) {
 		snprintf(line, sizeof(line), "-j %s list", nouns[i]);
 		snprintf(key, sizeof(key), "%ss", nouns[i]);
@@ -392,7 +392,7 @@ static void commands_can_be_shortened(void **state)
 	outcome_free(&part);
 	outcome_free(&bare);
 	expect_error("v list", CTL_USAGE, "'v' is ambiguous: vgpu, version");
-	expect_error("r list", CTL_USAGE, "'r' is ambiguous: request, run");
+	expect_error("c list", CTL_USAGE, "'c' is ambiguous: claim, completion");
 	expect_error("gpx", CTL_USAGE, "there is no command 'gpx'; see: distmindctl help");
 	expect_error("gpu frob", CTL_USAGE,
 		     "there is no command 'gpu frob'; see: distmindctl help gpu");
@@ -648,7 +648,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(json_has_numbers_and_the_text_has_units, fake_setup),
 		cmocka_unit_test_setup(json_of_vgpus_has_every_field, fake_setup),
-		cmocka_unit_test_setup(json_of_buffers_and_requests_parses, fake_setup),
+		cmocka_unit_test_setup(json_of_buffers_and_claims_parses, fake_setup),
 		cmocka_unit_test_setup(the_pool_is_one_document, fake_setup),
 		cmocka_unit_test_setup(an_empty_pool_is_an_empty_list_and_a_hint, fake_setup),
 		cmocka_unit_test_setup(names_are_escaped_in_json, fake_setup),

@@ -53,13 +53,13 @@ static void expect(const char *line, const char *completions)
 static void nouns_and_verbs(void **state)
 {
 	(void)state;
-	expect("", "gpu vgpu buffer request model host pool policy top trace monitor run doctor completion help version");
+	expect("", "gpu vgpu buffer claim model host pool policy top trace monitor run doctor completion help version");
 	expect("v", "vgpu version");
 	expect("gpu ", "list show drain undrain remove grace hang");
 	expect("gpu d", "drain");
 	expect("host ", "list forget");
 	expect("-j vgpu ", "list show create set delete");
-	expect("help r", "request run");
+	expect("help r", "claim run");
 }
 
 static void gpus_and_vgpus_of_the_pool(void **state)

@@ -33,8 +33,8 @@ static struct {
 	unsigned int vgpu_count;
 	struct distmind_buffer_record buffers[4];
 	unsigned int buffer_count;
-	struct distmind_request_record requests[4];
-	unsigned int request_count;
+	struct distmind_claim_record claims[4];
+	unsigned int claim_count;
 	struct distmind_query query;
 
 	int open_error;
@@ -49,7 +49,7 @@ static struct {
 	unsigned int changes;	/* calls that would have changed the pool */
 	struct distmind_vgpu_record set;
 	uint32_t set_fields;
-	struct distmind_request asked;
+	struct distmind_claim asked;
 	unsigned int dispatched;
 } fake;
 
@@ -89,7 +89,7 @@ static inline int fake_look_vgpu(void)
 }
 
 #define fake_look_buffer  fake_look_vgpu
-#define fake_look_request fake_look_vgpu
+#define fake_look_claim fake_look_vgpu
 
 #define FAKE_LIST(noun)                                                                    \
 	int distmind_pool_##noun##s(struct distmind_pool *pool,                            \
@@ -109,7 +109,7 @@ static inline int fake_look_vgpu(void)
 FAKE_LIST(gpu)
 FAKE_LIST(vgpu)
 FAKE_LIST(buffer)
-FAKE_LIST(request)
+FAKE_LIST(claim)
 
 int distmind_pool_gpu(struct distmind_pool *pool, uint32_t id, struct distmind_gpu_record *gpu)
 {
@@ -241,23 +241,23 @@ int distmind_pool_dispatch(struct distmind_pool *pool,
 	else if (event.type <= DISTMIND_EVENT_VGPU_DEL)
 		event.vgpu = fake.vgpus[0];
 	else
-		event.request = fake.requests[0];
+		event.claim = fake.claims[0];
 	each(&event, arg);
 	return 1;
 }
 
-int distmind_acquire(const struct distmind_request *request, struct distmind_vgpu **vgpus,
+int distmind_acquire(const struct distmind_claim *claim, struct distmind_vgpu **vgpus,
 		     char *reason)
 {
 	unsigned int i;
 
 	fake.changes++;
-	fake.asked = *request;
+	fake.asked = *claim;
 	if (fake.acquire_error) {
 		strcpy(reason, fake.reason ? fake.reason : "");
 		return fake.acquire_error;
 	}
-	for (i = 0; i < request->count; i++) {
+	for (i = 0; i < claim->count; i++) {
 		vgpus[i] = calloc(1, sizeof(*vgpus[i]));
 		vgpus[i]->fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	}
@@ -313,10 +313,10 @@ static inline int fake_setup(void **state)
 	fake.buffers[0] = (struct distmind_buffer_record){ .id = 9, .vgpu = 3, .size = 64 << 20,
 		.offset = 4096, .kind = DISTMIND_BUFFER_WEIGHTS, .pins = 2 };
 	fake.buffer_count = 1;
-	fake.requests[0] = (struct distmind_request_record){ .id = 5, .name = "batch", .pid = 500,
+	fake.claims[0] = (struct distmind_claim_record){ .id = 5, .name = "batch", .pid = 500,
 		.memory = 1 << 20, .share = 500, .sched_class = DISTMIND_CLASS_BEST_EFFORT, .count = 2,
-		.flags = DISTMIND_REQUEST_FLAGS_SAME_BOX, .remaining_ms = 1500 };
-	fake.request_count = 1;
+		.flags = DISTMIND_CLAIM_FLAGS_SAME_BOX, .remaining_ms = 1500 };
+	fake.claim_count = 1;
 	return 0;
 }
 

@@ -100,7 +100,7 @@ static void add_vgpu(const char *name, uint32_t gpu, uint64_t memory, uint32_t s
 static int setup(void **state)
 {
 	fake_setup(state);
-	fake.gpu_count = fake.vgpu_count = fake.request_count = fake.buffer_count = 0;
+	fake.gpu_count = fake.vgpu_count = fake.claim_count = fake.buffer_count = 0;
 	config = "/nonexistent/distmindd.conf";
 	add_gpu("A100", 0, 8 * G);
 	add_gpu("A100", 0, 8 * G);
@@ -246,7 +246,7 @@ static void explain_adds_up(void **state)
 	json_decref(root);
 }
 
-static void explain_says_why_a_request_is_refused(void **state)
+static void explain_says_why_a_claim_is_refused(void **state)
 {
 	json_t *root, *row;
 
@@ -438,7 +438,7 @@ int main(void)
 		pool_test(overcommit_is_that_of_the_daemon),
 		pool_test(explain_names_the_choice_and_what_others_cost),
 		pool_test(explain_adds_up),
-		pool_test(explain_says_why_a_request_is_refused),
+		pool_test(explain_says_why_a_claim_is_refused),
 		pool_test(explain_of_several_gpus_is_by_gpu_or_by_box),
 		pool_test(explain_of_a_vgpu_compares_where_it_is),
 		pool_test(a_vgpu_stays_with_its_kind),

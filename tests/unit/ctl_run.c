@@ -26,7 +26,7 @@ static int run_script(const char *options, const char *script)
 	return ret;
 }
 
-static void the_request_is_what_was_asked_for(void **state)
+static void the_claim_is_what_was_asked_for(void **state)
 {
 	(void)state;
 	assert_int_equal(run_script("--memory 512M --share 50 --class latency --objective 10ms "
@@ -138,7 +138,7 @@ static void a_refusal_gives_its_reason(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(the_request_is_what_was_asked_for, fake_setup),
+		cmocka_unit_test_setup(the_claim_is_what_was_asked_for, fake_setup),
 		cmocka_unit_test_setup(the_command_inherits_the_descriptors, fake_setup),
 		cmocka_unit_test_setup(the_exit_code_is_the_commands, fake_setup),
 		cmocka_unit_test_setup(a_missing_command_is_127_and_a_directory_126, fake_setup),

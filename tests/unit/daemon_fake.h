@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A kernel for tests of distmindd: gpus, vgpus, requests and a queue of events,
+ * A kernel for tests of distmindd: gpus, vgpus, claims and a queue of events,
  * with the rules of the real one that the daemon's decisions rest on. These
  * functions stand in for libdistmind's at link time. Included by the one file
  * of a test program.
@@ -27,11 +27,11 @@ static struct {
 	unsigned int gpu_count;
 	struct distmind_vgpu_record vgpus[FAKE_MAX];
 	unsigned int vgpu_count;
-	struct distmind_request_record requests[FAKE_MAX];
-	unsigned int request_count;
+	struct distmind_claim_record claims[FAKE_MAX];
+	unsigned int claim_count;
 	struct distmind_event events[FAKE_MAX];
 	unsigned int event_count;
-	uint32_t next_gpu, next_vgpu, next_request;
+	uint32_t next_gpu, next_vgpu, next_claim;
 	const char *error;
 
 	bool deaf;		  /* events are lost, as when a buffer overflows */
@@ -67,10 +67,10 @@ static void emit_vgpu(enum distmind_event_type type, const struct distmind_vgpu_
 	emit(&event);
 }
 
-static void emit_request(enum distmind_event_type type,
-			 const struct distmind_request_record *request)
+static void emit_claim(enum distmind_event_type type,
+			 const struct distmind_claim_record *claim)
 {
-	struct distmind_event event = { .type = type, .request = *request };
+	struct distmind_event event = { .type = type, .claim = *claim };
 
 	emit(&event);
 }
@@ -192,29 +192,29 @@ static uint32_t fake_vgpu_gpu(uint32_t id)
 	return vgpu->gpu;
 }
 
-static uint32_t fake_request(uint64_t memory, uint32_t share, uint32_t count)
+static uint32_t fake_claim(uint64_t memory, uint32_t share, uint32_t count)
 {
-	struct distmind_request_record *request = &kernel.requests[kernel.request_count++];
+	struct distmind_claim_record *claim = &kernel.claims[kernel.claim_count++];
 
-	assert_true(kernel.request_count <= FAKE_MAX);
-	*request = (struct distmind_request_record){
-		.id = kernel.next_request++,
+	assert_true(kernel.claim_count <= FAKE_MAX);
+	*claim = (struct distmind_claim_record){
+		.id = kernel.next_claim++,
 		.memory = memory,
 		.share = share,
 		.count = count,
 		.remaining_ms = 30000,
 	};
-	emit_request(DISTMIND_EVENT_REQUEST_ADD, request);
-	return request->id;
+	emit_claim(DISTMIND_EVENT_CLAIM_ADD, claim);
+	return claim->id;
 }
 
-static void fake_request_end(uint32_t id)
+static void fake_claim_end(uint32_t id)
 {
-	struct distmind_request_record *request = FAKE_FIND(request, id);
+	struct distmind_claim_record *claim = FAKE_FIND(claim, id);
 
-	assert_non_null(request);
-	emit_request(DISTMIND_EVENT_REQUEST_DEL, request);
-	FAKE_DROP(request, request);
+	assert_non_null(claim);
+	emit_claim(DISTMIND_EVENT_CLAIM_DEL, claim);
+	FAKE_DROP(claim, claim);
 }
 
 static int refused(int err, const char *text)
@@ -271,7 +271,7 @@ static int listing(void)
 
 FAKE_LISTING(gpu)
 FAKE_LISTING(vgpu)
-FAKE_LISTING(request)
+FAKE_LISTING(claim)
 
 int distmind_pool_dispatch(struct distmind_pool *pool,
 			   void (*each)(const struct distmind_event *event, void *arg), void *arg)
@@ -313,43 +313,43 @@ int distmind_pool_vgpu_set(struct distmind_pool *pool, const struct distmind_vgp
 	return err;
 }
 
-int distmind_pool_request_grant(struct distmind_pool *pool, uint32_t id, const uint32_t *gpus,
+int distmind_pool_claim_grant(struct distmind_pool *pool, uint32_t id, const uint32_t *gpus,
 				unsigned int count)
 {
 	void (*before)(void) = kernel.before_grant;
-	struct distmind_request_record *request;
+	struct distmind_claim_record *claim;
 	int err = 0;
 
 	(void)pool;
 	kernel.before_grant = NULL;
 	if (before)
 		before();
-	request = FAKE_FIND(request, id);
-	if (!request)
-		return refused(-ENOENT, "no such request");
-	assert_int_equal(count, request->count);
+	claim = FAKE_FIND(claim, id);
+	if (!claim)
+		return refused(-ENOENT, "no such claim");
+	assert_int_equal(count, claim->count);
 	for (unsigned int i = 0; i < count && !err; i++)
 		err = bindable(gpus[i]);
 	if (err)
 		return err;
 	for (unsigned int i = 0; i < count; i++)
-		fake_vgpu(request->memory, request->share, gpus[i]);
+		fake_vgpu(claim->memory, claim->share, gpus[i]);
 	memcpy(kernel.granted_gpus, gpus, count * sizeof(*gpus));
 	kernel.grants++;
-	fake_request_end(id);
+	fake_claim_end(id);
 	return 0;
 }
 
-int distmind_pool_request_refuse(struct distmind_pool *pool, uint32_t id, int error,
+int distmind_pool_claim_refuse(struct distmind_pool *pool, uint32_t id, int error,
 				 const char *reason)
 {
 	(void)pool;
-	if (!FAKE_FIND(request, id))
-		return refused(-ENOENT, "no such request");
+	if (!FAKE_FIND(claim, id))
+		return refused(-ENOENT, "no such claim");
 	kernel.refusals++;
 	kernel.refused_error = error;
 	snprintf(kernel.refused_reason, sizeof(kernel.refused_reason), "%s", reason);
-	fake_request_end(id);
+	fake_claim_end(id);
 	return 0;
 }
 

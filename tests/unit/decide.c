@@ -59,7 +59,7 @@ static void check_view(void)
 
 	assert_int_equal(pool.gpus.count, kernel.gpu_count);
 	assert_int_equal(pool.vgpus.count, kernel.vgpu_count);
-	assert_int_equal(pool.requests.count, kernel.request_count);
+	assert_int_equal(pool.claims.count, kernel.claim_count);
 	table_each(&pool.vgpus, vgpu)
 		assert_int_equal(vgpu->record.gpu, fake_vgpu_gpu(vgpu->record.id));
 	table_each(&pool.gpus, gpu) {
@@ -75,12 +75,12 @@ static void check_view(void)
 	}
 }
 
-static void a_request_is_granted_on_the_best_gpu(void **state)
+static void a_claim_is_granted_on_the_best_gpu(void **state)
 {
 	(void)state;
 	fake_gpu(8 * G, "cpu", 0);
 	fake_gpu(4 * G, "cpu", 0);
-	fake_request(2 * G, 500, 1);
+	fake_claim(2 * G, 500, 1);
 	assert_int_equal(turn(), 0);
 	assert_int_equal(kernel.grants, 1);
 	assert_int_equal(kernel.granted_gpus[0], 1);
@@ -93,9 +93,9 @@ static void several_gpus_are_granted_in_one_answer(void **state)
 	fake_gpu(8 * G, "cpu", 0);
 	fake_gpu(8 * G, "cpu", 1);
 	fake_gpu(8 * G, "cpu", 1);
-	fake_request(2 * G, 500, 2);
-	kernel.requests[0].flags = DISTMIND_REQUEST_FLAGS_SAME_BOX;
-	kernel.events[kernel.event_count - 1].request.flags = DISTMIND_REQUEST_FLAGS_SAME_BOX;
+	fake_claim(2 * G, 500, 2);
+	kernel.claims[0].flags = DISTMIND_CLAIM_FLAGS_SAME_BOX;
+	kernel.events[kernel.event_count - 1].claim.flags = DISTMIND_CLAIM_FLAGS_SAME_BOX;
 	assert_int_equal(turn(), 0);
 	assert_int_equal(kernel.grants, 1);
 	assert_int_equal(kernel.granted_gpus[0], 1);
@@ -103,12 +103,12 @@ static void several_gpus_are_granted_in_one_answer(void **state)
 	check_view();
 }
 
-static void requests_of_one_moment_do_not_share_a_promise(void **state)
+static void claims_of_one_moment_do_not_share_a_promise(void **state)
 {
 	(void)state;
 	fake_gpu(4 * G, "cpu", 0);
 	for (int i = 0; i < 10; i++)
-		fake_request(1 * G, 100, 1);
+		fake_claim(1 * G, 100, 1);
 	assert_int_equal(turn(), 0);
 	assert_int_equal(kernel.grants, 4);
 	assert_int_equal(kernel.refusals, 6);
@@ -118,12 +118,12 @@ static void requests_of_one_moment_do_not_share_a_promise(void **state)
 	check_view();
 }
 
-static void requests_are_answered_in_their_order(void **state)
+static void claims_are_answered_in_their_order(void **state)
 {
 	(void)state;
 	fake_gpu(4 * G, "cpu", 0);
-	fake_request(3 * G, 100, 1);
-	fake_request(2 * G, 100, 1);
+	fake_claim(3 * G, 100, 1);
+	fake_claim(2 * G, 100, 1);
 	assert_int_equal(turn(), 0);
 	assert_int_equal(kernel.vgpus[0].memory, 3 * G);
 	assert_int_equal(kernel.refusals, 1);
@@ -132,7 +132,7 @@ static void requests_are_answered_in_their_order(void **state)
 static void an_empty_pool_is_told_to_start_an_engine(void **state)
 {
 	(void)state;
-	fake_request(1 * G, 100, 1);
+	fake_claim(1 * G, 100, 1);
 	assert_int_equal(turn(), 0);
 	assert_int_equal(kernel.refusals, 1);
 	assert_string_equal(kernel.refused_reason, "the pool has no gpus: start an engine");
@@ -145,11 +145,11 @@ static void what_is_given_back_can_be_promised_again(void **state)
 	(void)state;
 	fake_gpu(4 * G, "cpu", 0);
 	vgpu = fake_vgpu(4 * G, 1000, 0);
-	fake_request(4 * G, 1000, 1);
+	fake_claim(4 * G, 1000, 1);
 	assert_int_equal(turn(), 0);
 	assert_int_equal(kernel.refusals, 1);
 	fake_vgpu_delete(vgpu);
-	fake_request(4 * G, 1000, 1);
+	fake_claim(4 * G, 1000, 1);
 	assert_int_equal(turn(), 0);
 	assert_int_equal(kernel.grants, 1);
 	check_view();
@@ -161,7 +161,7 @@ static void overcommit_is_the_configurations(void **state)
 	config.share_overcommit = 200;
 	fake_gpu(4 * G, "cpu", 0);
 	for (int i = 0; i < 3; i++)
-		fake_request(1 * G, 1000, 1);
+		fake_claim(1 * G, 1000, 1);
 	assert_int_equal(turn(), 0);
 	assert_int_equal(kernel.grants, 2);
 	assert_int_equal(kernel.refusals, 1);
@@ -177,9 +177,9 @@ static void remove_gpu_0(void)
 	fake_gpu_remove(0);
 }
 
-static void give_up_request_0(void)
+static void give_up_claim_0(void)
 {
-	fake_request_end(0);
+	fake_claim_end(0);
 }
 
 static void a_grant_that_comes_too_late_is_decided_again(void **state)
@@ -187,7 +187,7 @@ static void a_grant_that_comes_too_late_is_decided_again(void **state)
 	(void)state;
 	fake_gpu(2 * G, "cpu", 0);
 	fake_gpu(4 * G, "cpu", 0);
-	fake_request(1 * G, 100, 1);
+	fake_claim(1 * G, 100, 1);
 	kernel.before_grant = lose_gpu_0;
 	assert_int_equal(turn(), 0);
 	assert_int_equal(kernel.grants, 1);
@@ -195,11 +195,11 @@ static void a_grant_that_comes_too_late_is_decided_again(void **state)
 	check_view();
 }
 
-static void a_gpu_that_is_gone_is_not_taken_for_a_request_that_is(void **state)
+static void a_gpu_that_is_gone_is_not_taken_for_a_claim_that_is(void **state)
 {
 	(void)state;
 	fake_gpu(2 * G, "cpu", 0);
-	fake_request(1 * G, 100, 1);
+	fake_claim(1 * G, 100, 1);
 	kernel.before_grant = remove_gpu_0;
 	assert_int_equal(turn(), 0);
 	assert_int_equal(kernel.grants, 0);
@@ -207,12 +207,12 @@ static void a_gpu_that_is_gone_is_not_taken_for_a_request_that_is(void **state)
 	assert_string_equal(kernel.refused_reason, "the pool has no gpus: start an engine");
 }
 
-static void a_request_that_is_given_up_is_forgotten(void **state)
+static void a_claim_that_is_given_up_is_forgotten(void **state)
 {
 	(void)state;
 	fake_gpu(2 * G, "cpu", 0);
-	fake_request(1 * G, 100, 1);
-	kernel.before_grant = give_up_request_0;
+	fake_claim(1 * G, 100, 1);
+	kernel.before_grant = give_up_claim_0;
 	assert_int_equal(turn(), 0);
 	assert_int_equal(kernel.grants, 0);
 	assert_int_equal(kernel.refusals, 0);
@@ -227,8 +227,8 @@ static void a_restarted_daemon_adopts_everything(void **state)
 	fake_gpu(4 * G, "cpu", 0);
 	fake_vgpu(3 * G, 900, 0);
 	fake_vgpu(4 * G, 100, 1);
-	fake_request(1 * G, 100, 1);
-	fake_request(1 * G, 100, 1);
+	fake_claim(1 * G, 100, 1);
+	fake_claim(1 * G, 100, 1);
 	kernel.deaf = false;
 	assert_int_equal(turn(), 0);
 	assert_int_equal(kernel.grants, 1);
@@ -255,8 +255,8 @@ static void events_from_before_the_listing_do_no_harm(void **state)
 	vgpu = fake_vgpu(1 * G, 100, 0);
 	fake_vgpu_bind(vgpu, 1);
 	fake_vgpu_delete(fake_vgpu(4 * G, 1000, 0));
-	fake_request_end(fake_request(1 * G, 100, 1));
-	fake_request(4 * G, 100, 1);
+	fake_claim_end(fake_claim(1 * G, 100, 1));
+	fake_claim(4 * G, 100, 1);
 	assert_int_equal(turn(), 0);
 	assert_int_equal(kernel.grants, 1);
 	assert_int_equal(kernel.granted_gpus[0], 0);
@@ -275,7 +275,7 @@ static void lost_events_are_made_up_for_by_listing(void **state)
 	fake_vgpu_delete(gone);
 	fake_vgpu(1 * G, 100, 0);
 	fake_gpu(2 * G, "cpu", 0);
-	fake_request(3 * G, 100, 1);
+	fake_claim(3 * G, 100, 1);
 	fake_overrun();
 	assert_int_equal(turn(), 0);
 	assert_int_equal(kernel.grants, 1);
@@ -287,7 +287,7 @@ static void nothing_is_decided_while_the_pool_cannot_be_listed(void **state)
 {
 	(void)state;
 	fake_gpu(4 * G, "cpu", 0);
-	fake_request(1 * G, 100, 1);
+	fake_claim(1 * G, 100, 1);
 	kernel.list_errors = 1;
 	assert_int_equal(turn(), -EAGAIN);
 	assert_int_equal(decide(&pool, &config), -EAGAIN);
@@ -443,7 +443,7 @@ static void a_lost_gpu_with_many_vgpus_takes_several_turns(void **state)
 	check_view();
 }
 
-static void vgpus_wait_for_room_and_get_it_before_requests(void **state)
+static void vgpus_wait_for_room_and_get_it_before_claims(void **state)
 {
 	uint32_t vgpu, other;
 
@@ -457,7 +457,7 @@ static void vgpus_wait_for_room_and_get_it_before_requests(void **state)
 	assert_int_equal(turn(), 0);
 	assert_int_equal(fake_vgpu_gpu(vgpu), 0);
 	fake_vgpu_delete(other);
-	fake_request(3 * G, 500, 1);
+	fake_claim(3 * G, 500, 1);
 	assert_int_equal(turn(), 0);
 	assert_int_equal(fake_vgpu_gpu(vgpu), 1);
 	assert_int_equal(kernel.grants, 0);
@@ -547,7 +547,7 @@ static void a_vgpu_that_cannot_be_bound_is_not_tried_for_ever(void **state)
 	kernel.set_error = -EBUSY;
 	assert_int_equal(turn(), 0);
 	assert_int_equal(kernel.sets, 1);
-	fake_request(1 * G, 100, 1);
+	fake_claim(1 * G, 100, 1);
 	assert_int_equal(turn(), 0);
 	assert_int_equal(kernel.sets, 1);
 	kernel.set_error = 0;
@@ -565,7 +565,7 @@ static void draining_gpus_keep_their_vgpus_and_get_no_more(void **state)
 	fake_gpu(4 * G, "cpu", 0);
 	vgpu = fake_vgpu(1 * G, 500, 0);
 	fake_gpu_state(0, DISTMIND_GPU_STATE_DRAINING);
-	fake_request(1 * G, 100, 1);
+	fake_claim(1 * G, 100, 1);
 	assert_int_equal(turn(), 0);
 	assert_int_equal(fake_vgpu_gpu(vgpu), 0);
 	assert_int_equal(kernel.sets, 0);
@@ -573,13 +573,13 @@ static void draining_gpus_keep_their_vgpus_and_get_no_more(void **state)
 	assert_contains(kernel.refused_reason, "undrain one");
 }
 
-static void many_vgpus_without_room_do_not_keep_requests_waiting(void **state)
+static void many_vgpus_without_room_do_not_keep_claims_waiting(void **state)
 {
 	(void)state;
 	fake_gpu(1 * G, "cpu", 0);
 	for (int i = 0; i < 600; i++)
 		fake_vgpu(2 * G, 1, DISTMIND_GPU_NONE);
-	fake_request(1 * G, 100, 1);
+	fake_claim(1 * G, 100, 1);
 	assert_int_equal(turn(), 0);
 	assert_int_equal(kernel.sets, 0);
 	assert_int_equal(kernel.grants, 1);
@@ -592,7 +592,7 @@ static void a_long_queue_takes_several_turns(void **state)
 	(void)state;
 	fake_gpu(4 * G, "cpu", 0);
 	for (int i = 0; i < 1000; i++)
-		fake_request(4096, 1, 1);
+		fake_claim(4096, 1, 1);
 	while (turn() == 1)
 		turns++;
 	assert_in_range(turns, 2, 10);
@@ -668,17 +668,17 @@ static void random_histories_keep_the_promise(void **state)
 			kernel.deaf = true;
 			break;
 		case 6:
-			if (kernel.request_count)
-				fake_request_end(
-					kernel.requests[random() % kernel.request_count].id);
+			if (kernel.claim_count)
+				fake_claim_end(
+					kernel.claims[random() % kernel.claim_count].id);
 			break;
 		case 7:
 			if (kernel.vgpu_count < 40)
 				fake_vgpu((uint64_t)(random() % 4 + 1) * G, 100, DISTMIND_GPU_NONE);
 			break;
 		default:
-			if (kernel.request_count < 10)
-				fake_request((uint64_t)(random() % 6 + 1) * G,
+			if (kernel.claim_count < 10)
+				fake_claim((uint64_t)(random() % 6 + 1) * G,
 					     (uint32_t)(random() % 1000 + 1),
 					     (uint32_t)(random() % 2 + 1));
 			break;
@@ -688,7 +688,7 @@ static void random_histories_keep_the_promise(void **state)
 		if (kernel.deaf)
 			fake_overrun();
 		assert_int_equal(turn(), 0);
-		assert_int_equal(kernel.request_count, 0);
+		assert_int_equal(kernel.claim_count, 0);
 		check_view();
 	}
 	assert_in_range(kernel.grants, 100, 20000);
@@ -699,9 +699,9 @@ static void a_kind_that_was_never_there_is_named(void **state)
 {
 	(void)state;
 	fake_gpu(4 * G, "A100", 0);
-	fake_request(1 * G, 100, 1);
-	strcpy(kernel.requests[0].kind, "H100");
-	strcpy(kernel.events[kernel.event_count - 1].request.kind, "H100");
+	fake_claim(1 * G, 100, 1);
+	strcpy(kernel.claims[0].kind, "H100");
+	strcpy(kernel.events[kernel.event_count - 1].claim.kind, "H100");
 	assert_int_equal(turn(), 0);
 	assert_int_equal(kernel.refusals, 1);
 	assert_string_equal(kernel.refused_reason, "no gpu of kind H100; the pool has: A100");
@@ -715,7 +715,7 @@ static void more_kinds_than_can_be_told_apart_do_no_harm(void **state)
 	for (int i = 0; i < PLACEMENT_KINDS_MAX + 2; i++) {
 		snprintf(kind, sizeof(kind), "kind%d", i);
 		fake_gpu(4 * G, kind, 0);
-		fake_request(4 * G, 1000, 1);
+		fake_claim(4 * G, 1000, 1);
 		assert_int_equal(turn(), 0);
 	}
 	assert_int_equal(kernel.grants, PLACEMENT_KINDS_MAX);
@@ -723,7 +723,7 @@ static void more_kinds_than_can_be_told_apart_do_no_harm(void **state)
 	check_view();
 	/* A kind that is gone makes room. */
 	fake_gpu_remove(5);
-	fake_request(4 * G, 1000, 1);
+	fake_claim(4 * G, 1000, 1);
 	assert_int_equal(turn(), 0);
 	assert_int_equal(kernel.grants, PLACEMENT_KINDS_MAX + 1);
 }
@@ -733,16 +733,16 @@ static void more_kinds_than_can_be_told_apart_do_no_harm(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		decide_test(a_request_is_granted_on_the_best_gpu),
+		decide_test(a_claim_is_granted_on_the_best_gpu),
 		decide_test(several_gpus_are_granted_in_one_answer),
-		decide_test(requests_of_one_moment_do_not_share_a_promise),
-		decide_test(requests_are_answered_in_their_order),
+		decide_test(claims_of_one_moment_do_not_share_a_promise),
+		decide_test(claims_are_answered_in_their_order),
 		decide_test(an_empty_pool_is_told_to_start_an_engine),
 		decide_test(what_is_given_back_can_be_promised_again),
 		decide_test(overcommit_is_the_configurations),
 		decide_test(a_grant_that_comes_too_late_is_decided_again),
-		decide_test(a_gpu_that_is_gone_is_not_taken_for_a_request_that_is),
-		decide_test(a_request_that_is_given_up_is_forgotten),
+		decide_test(a_gpu_that_is_gone_is_not_taken_for_a_claim_that_is),
+		decide_test(a_claim_that_is_given_up_is_forgotten),
 		decide_test(a_restarted_daemon_adopts_everything),
 		decide_test(events_from_before_the_listing_do_no_harm),
 		decide_test(lost_events_are_made_up_for_by_listing),
@@ -754,14 +754,14 @@ int main(void)
 		decide_test(a_plan_whose_gpu_goes_too_is_made_good),
 		decide_test(a_vgpu_too_large_for_its_gpu_is_not_taken_for_a_smaller_one),
 		decide_test(a_lost_gpu_with_many_vgpus_takes_several_turns),
-		decide_test(vgpus_wait_for_room_and_get_it_before_requests),
+		decide_test(vgpus_wait_for_room_and_get_it_before_claims),
 		decide_test(vgpus_are_not_moved_to_another_kind),
 		decide_test(a_new_parked_vgpu_is_bound),
 		decide_test(what_an_operator_parks_stays_parked),
 		decide_test(a_gpu_lost_and_removed_unseen_is_no_purpose),
 		decide_test(a_vgpu_that_cannot_be_bound_is_not_tried_for_ever),
 		decide_test(draining_gpus_keep_their_vgpus_and_get_no_more),
-		decide_test(many_vgpus_without_room_do_not_keep_requests_waiting),
+		decide_test(many_vgpus_without_room_do_not_keep_claims_waiting),
 		decide_test(a_long_queue_takes_several_turns),
 		decide_test(lost_gpus_are_removed_when_their_time_is_over),
 		decide_test(a_kind_that_was_never_there_is_named),

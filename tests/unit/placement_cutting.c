@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "../../userspace/placement/cutting.h"
-#include "../../userspace/placement/request.h"
+#include "../../userspace/placement/claim.h"
 #include "../../userspace/sim/random.h"
 
 #include <glpk.h>

@@ -32,18 +32,18 @@ static void small_pool(uint32_t boxes, uint32_t gpus)
 		add_box(pool, 64000, 256 * G, gpus, 0);
 }
 
-static int decide(const struct placement_request *request, struct placement_answer *answer)
+static int decide(const struct placement_claim *claim, struct placement_answer *answer)
 {
-	placement_observe(&placement, &request->need);
-	return placement_decide(&placement, request, answer);
+	placement_observe(&placement, &claim->need);
+	return placement_decide(&placement, claim, answer);
 }
 
-static int grant(const struct placement_request *request)
+static int grant(const struct placement_claim *claim)
 {
 	struct placement_answer answer;
-	int err = decide(request, &answer);
+	int err = decide(claim, &answer);
 
-	return err ? err : placement_pool_grant(pool, request, answer.box, answer.gpus);
+	return err ? err : placement_pool_grant(pool, claim, answer.box, answer.gpus);
 }
 
 /* By the meaning of the words alone. */
@@ -74,24 +74,24 @@ static bool fits_somewhere(const struct placement_need *need)
 	return false;
 }
 
-static void check_answer(const struct placement_request *request,
+static void check_answer(const struct placement_claim *claim,
 			 const struct placement_answer *answer)
 {
-	assert_int_equal(answer->count, request->need.count);
-	assert_true(box_fits(answer->box, &request->need));
+	assert_int_equal(answer->count, claim->need.count);
+	assert_true(box_fits(answer->box, &claim->need));
 	for (uint32_t i = 0; i < answer->count; i++) {
 		const struct placement_gpu *gpu = &pool->gpus.rows[answer->gpus[i]];
 
 		assert_int_equal(gpu->box, answer->box);
 		assert_int_equal(gpu->state, PLACEMENT_READY);
-		assert_true(placement_gpu_share_left(gpu) >= request->need.share);
-		assert_true(placement_gpu_memory_left(gpu) >= request->need.gpu_memory);
+		assert_true(placement_gpu_share_left(gpu) >= claim->need.share);
+		assert_true(placement_gpu_memory_left(gpu) >= claim->need.gpu_memory);
 		for (uint32_t k = 0; k < i; k++)
 			assert_int_not_equal(answer->gpus[i], answer->gpus[k]);
 	}
 }
 
-/* Requests, releases and failures at random, until the pool is full and beyond. */
+/* Claims, releases and failures at random, until the pool is full and beyond. */
 static void wander(const char *policy, bool compare)
 {
 	uint32_t grants[512], count, refused = 0, placed = 0;
@@ -104,7 +104,7 @@ static void wander(const char *policy, bool compare)
 		start(policy);
 		count = 0;
 		for (int i = 0; i < 400; i++) {
-			struct placement_request request = random_request(&random);
+			struct placement_claim claim = random_claim(&random);
 			uint32_t what = below(&random, 20);
 
 			if (what < 5 && count) {
@@ -119,19 +119,19 @@ static void wander(const char *policy, bool compare)
 							 below(&random, PLACEMENT_FAILED + 1));
 				continue;
 			}
-			if (decide(&request, &answer)) {
-				assert_false(fits_somewhere(&request.need));
+			if (decide(&claim, &answer)) {
+				assert_false(fits_somewhere(&claim.need));
 				assert_true(answer.reason[0]);
 				refused++;
 				continue;
 			}
-			check_answer(&request, &answer);
+			check_answer(&claim, &answer);
 			if (compare) {
-				assert_int_equal(placement_explain(&placement, &request, &best, 1),
+				assert_int_equal(placement_explain(&placement, &claim, &best, 1),
 						 1);
 				assert_float_equal(best.score.total, answer.score.total, 0.01);
 			}
-			grants[count] = (uint32_t)placement_pool_grant(pool, &request, answer.box,
+			grants[count] = (uint32_t)placement_pool_grant(pool, &claim, answer.box,
 								       answer.gpus);
 			count += count < 511;
 			placed++;
@@ -167,8 +167,8 @@ static void the_same_calls_give_the_same_answers(void **state)
 		pool = random_pool(&random, 99);
 		start("distmind");
 		for (int i = 0; i < 200; i++) {
-			struct placement_request request = random_request(&random);
-			int number = grant(&request);
+			struct placement_claim claim = random_claim(&random);
+			int number = grant(&claim);
 
 			box = number < 0 ? PLACEMENT_NONE : pool->grants.rows[number].box;
 			if (round)
@@ -181,8 +181,8 @@ static void the_same_calls_give_the_same_answers(void **state)
 
 static void shares_that_fill_a_gpu_are_put_together(void **state)
 {
-	struct placement_request large = { .need = { .count = 1, .share = 650 } };
-	struct placement_request small = { .need = { .count = 1, .share = 320 } };
+	struct placement_claim large = { .need = { .count = 1, .share = 650 } };
+	struct placement_claim small = { .need = { .count = 1, .share = 320 } };
 	int first, second;
 
 	(void)state;
@@ -204,31 +204,31 @@ static void shares_that_fill_a_gpu_are_put_together(void **state)
 static void a_hole_is_kept_for_what_fills_it(void **state)
 {
 	static const uint32_t shares[] = { 500, 680, 320 };
-	struct placement_request request = { .need = { .count = 1 } };
+	struct placement_claim claim = { .need = { .count = 1 } };
 	struct placement_answer answer;
 
 	(void)state;
 	small_pool(1, 2);
 	start("distmind");
 	for (int i = 0; i < 90; i++) {
-		request.need.share = shares[i % 3];
-		placement_observe(&placement, &request.need);
+		claim.need.share = shares[i % 3];
+		placement_observe(&placement, &claim.need);
 	}
-	request.need.share = 500;
-	placement_pool_grant(pool, &request, 0, (uint32_t[]){ 0 });
+	claim.need.share = 500;
+	placement_pool_grant(pool, &claim, 0, (uint32_t[]){ 0 });
 	/* The tightest would be the first, and would waste what is left of it. */
-	request.need.share = 320;
-	assert_int_equal(decide(&request, &answer), 0);
+	claim.need.share = 320;
+	assert_int_equal(decide(&claim, &answer), 0);
 	assert_int_equal(answer.gpus[0], 1);
-	request.need.share = 500;
-	assert_int_equal(decide(&request, &answer), 0);
+	claim.need.share = 500;
+	assert_int_equal(decide(&claim, &answer), 0);
 	assert_int_equal(answer.gpus[0], 0);
 }
 
 static void a_kind_that_others_insist_on_is_left_to_them(void **state)
 {
-	struct placement_request any = { .need = { .count = 1, .share = 1000 } };
-	struct placement_request picky = { .need = { .count = 1, .share = 1000, .kinds = 2 } };
+	struct placement_claim any = { .need = { .count = 1, .share = 1000 } };
+	struct placement_claim picky = { .need = { .count = 1, .share = 1000, .kinds = 2 } };
 	struct placement_answer answer;
 
 	(void)state;
@@ -249,10 +249,10 @@ static void a_kind_that_others_insist_on_is_left_to_them(void **state)
 
 static void a_tenant_that_isolates_itself_is_alone(void **state)
 {
-	struct placement_request own = {
+	struct placement_claim own = {
 		.need = { .count = 1, .share = 100 }, .tenant = 1, .isolate = true,
 	};
-	struct placement_request other = own, plain = { .need = { .count = 1, .share = 100 } };
+	struct placement_claim other = own, plain = { .need = { .count = 1, .share = 100 } };
 	struct placement_answer answer;
 	int number;
 
@@ -275,7 +275,7 @@ static void a_tenant_that_isolates_itself_is_alone(void **state)
 
 static void a_group_is_spread(void **state)
 {
-	struct placement_request member = { .need = { .count = 1, .share = 100 }, .group = 7 };
+	struct placement_claim member = { .need = { .count = 1, .share = 100 }, .group = 7 };
 	struct placement_answer answer;
 
 	(void)state;
@@ -289,9 +289,9 @@ static void a_group_is_spread(void **state)
 	assert_contains(answer.reason, "apart from");
 }
 
-static void a_cached_model_draws_its_requests(void **state)
+static void a_cached_model_draws_its_claims(void **state)
 {
-	struct placement_request request = { .need = { .count = 1, .share = 500 }, .model = 42 };
+	struct placement_claim claim = { .need = { .count = 1, .share = 500 }, .model = 42 };
 	struct placement_candidate best[2];
 	struct placement_answer answer;
 
@@ -300,16 +300,16 @@ static void a_cached_model_draws_its_requests(void **state)
 	start("distmind");
 	placement_pool_cache_model(pool, 2, 42);
 	placement_pool_cache_model(pool, 2, 43);
-	assert_int_equal(decide(&request, &answer), 0);
+	assert_int_equal(decide(&claim, &answer), 0);
 	assert_int_equal(answer.gpus[0], 2);
-	assert_int_equal(placement_explain(&placement, &request, best, 2), 2);
+	assert_int_equal(placement_explain(&placement, &claim, best, 2), 2);
 	assert_true(best[0].score.terms[PLACEMENT_TERM_CACHE] < 0);
 	assert_true(best[1].score.terms[PLACEMENT_TERM_CACHE] == 0);
 }
 
 static void those_who_disturb_each_other_are_kept_apart(void **state)
 {
-	struct placement_request loud = { .need = { .count = 1, .share = 300 }, .profile = 1 };
+	struct placement_claim loud = { .need = { .count = 1, .share = 300 }, .profile = 1 };
 	struct placement_answer answer;
 
 	(void)state;
@@ -325,7 +325,7 @@ static void those_who_disturb_each_other_are_kept_apart(void **state)
 
 static void distance_and_speed_follow_the_objective(void **state)
 {
-	struct placement_request request = {
+	struct placement_claim claim = {
 		.need = { .count = 1, .share = 500, .work_ns = 1000000, .launches = 100,
 			  .objective_ns = 1500000 },
 	};
@@ -338,91 +338,91 @@ static void distance_and_speed_follow_the_objective(void **state)
 	offer.box = (uint32_t)placement_pool_add_box(pool, PLACEMENT_NONE, 20000, 0);
 	placement_pool_add_gpu(pool, &offer);
 	start("distmind");
-	assert_int_equal(decide(&request, &answer), 0);
+	assert_int_equal(decide(&claim, &answer), 0);
 	assert_int_equal(answer.gpus[0], 0);
 	/* Now there it is twice as fast, and nearer: what is local is still enough. */
 	pool->kinds[1].speed = 2;
 	placement_pool_set_path(pool, 1, 100, 0);
-	assert_int_equal(decide(&request, &answer), 0);
+	assert_int_equal(decide(&claim, &answer), 0);
 	assert_int_equal(answer.gpus[0], 0);
 	/* Until the objective is tighter. */
-	request.need.objective_ns = 700000;
-	assert_int_equal(decide(&request, &answer), 0);
+	claim.need.objective_ns = 700000;
+	assert_int_equal(decide(&claim, &answer), 0);
 	assert_int_equal(answer.gpus[0], 1);
 }
 
 static void several_gpus_need_not_be_in_one_box(void **state)
 {
-	struct placement_request request = { .need = { .count = 3, .share = 1000 } };
+	struct placement_claim claim = { .need = { .count = 3, .share = 1000 } };
 	struct placement_answer answer;
 
 	(void)state;
 	small_pool(2, 2);
 	start("distmind");
-	assert_int_equal(decide(&request, &answer), 0);
+	assert_int_equal(decide(&claim, &answer), 0);
 	assert_int_equal(answer.count, 3);
-	request.need.same_box = true;
-	assert_int_equal(decide(&request, &answer), -ENOSPC);
+	claim.need.same_box = true;
+	assert_int_equal(decide(&claim, &answer), -ENOSPC);
 	assert_string_equal(answer.reason, "no box has 3 gpus that fit; the best is box 0 with 2: "
 					   "ask for fewer, or not for the same box");
-	request.need.same_box = false;
-	request.need.count = 5;
-	assert_int_equal(decide(&request, &answer), -ENOSPC);
+	claim.need.same_box = false;
+	claim.need.count = 5;
+	assert_int_equal(decide(&claim, &answer), -ENOSPC);
 	assert_contains(answer.reason, "5 gpus wanted, 4 of the pool's 4 fit");
 }
 
 static void refusals_name_what_is_missing(void **state)
 {
-	struct placement_request request = { .need = { .count = 1, .share = 1000 } };
+	struct placement_claim claim = { .need = { .count = 1, .share = 1000 } };
 	struct placement_answer answer;
 
 	(void)state;
 	pool = placement_pool_new();
 	start("distmind");
-	assert_int_equal(decide(&request, &answer), -ENOSPC);
+	assert_int_equal(decide(&claim, &answer), -ENOSPC);
 	assert_string_equal(answer.reason, "the pool has no gpus: start an engine");
 	placement_pool_add_kind(pool, "A100");
 	placement_pool_add_kind(pool, "T4");
 	add_box(pool, 4000, 8 * G, 2, 0);
 
-	request.need.kinds = 2;
-	assert_int_equal(decide(&request, &answer), -ENOSPC);
+	claim.need.kinds = 2;
+	assert_int_equal(decide(&claim, &answer), -ENOSPC);
 	assert_string_equal(answer.reason, "no gpu of kind T4; the pool has: A100");
-	request.need.kinds = 0;
-	request.need.gpu_memory = 17 * G;
-	assert_int_equal(decide(&request, &answer), -ENOSPC);
+	claim.need.kinds = 0;
+	claim.need.gpu_memory = 17 * G;
+	assert_int_equal(decide(&claim, &answer), -ENOSPC);
 	assert_contains(answer.reason, "no gpu has 17G of memory; the largest has 16G (gpu 0)");
-	request.need.gpu_memory = 0;
-	request.need.cpu = 5000;
-	assert_int_equal(decide(&request, &answer), -ENOSPC);
+	claim.need.gpu_memory = 0;
+	claim.need.cpu = 5000;
+	assert_int_equal(decide(&claim, &answer), -ENOSPC);
 	assert_contains(answer.reason, "no host has 5 cpus left; the most is 4");
-	request.need.cpu = 0;
-	request.need.memory = 9 * G;
-	assert_int_equal(decide(&request, &answer), -ENOSPC);
+	claim.need.cpu = 0;
+	claim.need.memory = 9 * G;
+	assert_int_equal(decide(&claim, &answer), -ENOSPC);
 	assert_contains(answer.reason, "no host has 9G of memory left; the most is 8G");
-	request.need.memory = 0;
+	claim.need.memory = 0;
 
-	request.need.share = 400;
-	assert_true(grant(&request) >= 0);
-	request.need.share = 700;
-	assert_true(grant(&request) >= 0);
-	request.need.share = 800;
-	assert_int_equal(decide(&request, &answer), -ENOSPC);
+	claim.need.share = 400;
+	assert_true(grant(&claim) >= 0);
+	claim.need.share = 700;
+	assert_true(grant(&claim) >= 0);
+	claim.need.share = 800;
+	assert_int_equal(decide(&claim, &answer), -ENOSPC);
 	assert_contains(answer.reason, "share of 80 % left; the most is 60 % (gpu");
 
 	placement_pool_set_state(pool, 0, PLACEMENT_DRAINING);
 	placement_pool_set_state(pool, 1, PLACEMENT_FAILED);
-	assert_int_equal(decide(&request, &answer), -ENOSPC);
+	assert_int_equal(decide(&claim, &answer), -ENOSPC);
 	assert_string_equal(answer.reason, "no gpu is ready: 1 draining, 1 lost; "
 					   "undrain one or start an engine");
 
-	request.need.share = 1001;
-	assert_int_equal(decide(&request, &answer), -EINVAL);
+	claim.need.share = 1001;
+	assert_int_equal(decide(&claim, &answer), -EINVAL);
 	assert_contains(answer.reason, "ask for 1 to 1000");
-	request.need.count = PLACEMENT_GPUS_MAX + 1;
-	assert_int_equal(decide(&request, &answer), -EINVAL);
-	request = (struct placement_request){ 0 };
-	assert_int_equal(decide(&request, &answer), -EINVAL);
+	claim.need.count = PLACEMENT_GPUS_MAX + 1;
+	assert_int_equal(decide(&claim, &answer), -EINVAL);
+	claim = (struct placement_claim){ 0 };
+	assert_int_equal(decide(&claim, &answer), -EINVAL);
 }
 
 /* What the prices are made from fades, and an index that is full gives room. */
@@ -434,11 +434,11 @@ static void thousands_of_different_needs_are_no_trouble(void **state)
 	small_pool(4, 4);
 	start("distmind");
 	for (uint32_t i = 0; i < 6000; i++) {
-		struct placement_request request = {
+		struct placement_claim claim = {
 			.need = { .count = 1, .share = 1 + i % 1000, .cpu = 1 + i },
 		};
 
-		assert_int_equal(decide(&request, &answer), 0);
+		assert_int_equal(decide(&claim, &answer), 0);
 	}
 	assert_true(placement.demand.count <= 4096);
 }
@@ -454,7 +454,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_kind_that_others_insist_on_is_left_to_them, stop),
 		cmocka_unit_test_teardown(a_tenant_that_isolates_itself_is_alone, stop),
 		cmocka_unit_test_teardown(a_group_is_spread, stop),
-		cmocka_unit_test_teardown(a_cached_model_draws_its_requests, stop),
+		cmocka_unit_test_teardown(a_cached_model_draws_its_claims, stop),
 		cmocka_unit_test_teardown(those_who_disturb_each_other_are_kept_apart, stop),
 		cmocka_unit_test_teardown(distance_and_speed_follow_the_objective, stop),
 		cmocka_unit_test_teardown(several_gpus_need_not_be_in_one_box, stop),

@@ -9,7 +9,7 @@
 #define TESTS_UNIT_PLACEMENT_EXACT_H
 
 #include "../../userspace/placement/fraction.h"
-#include "../../userspace/placement/request.h"
+#include "../../userspace/placement/claim.h"
 #include "../../userspace/sim/random.h"
 
 #include <glpk.h>

@@ -37,10 +37,10 @@ static void small_pool(uint32_t boxes, uint32_t gpus)
 
 static uint32_t put(uint32_t box, uint32_t count, uint32_t share, const uint32_t *gpus)
 {
-	struct placement_request request = {
+	struct placement_claim claim = {
 		.need = { .count = count, .share = share, .cpu = 1000, .same_box = true },
 	};
-	int number = placement_pool_grant(pool, &request, box, gpus);
+	int number = placement_pool_grant(pool, &claim, box, gpus);
 
 	assert_true(number >= 0);
 	return (uint32_t)number;
@@ -57,7 +57,7 @@ static void what_was_on_a_failed_gpu_is_on_others(void **state)
 	assert_int_equal(plan.count, 2);
 	assert_int_equal(plan.stranded, 0);
 	/* The largest first. */
-	assert_int_equal(plan.moves[0].request.need.share, 500);
+	assert_int_equal(plan.moves[0].claim.need.share, 500);
 	assert_int_equal(pool->gpus.rows[0].share_used, 0);
 	assert_int_equal(pool->gpus.rows[0].state, PLACEMENT_FAILED);
 	assert_int_equal(pool->milli_used, 1500);
@@ -83,15 +83,15 @@ static void spares_come_first_those_of_the_box_before_others(void **state)
 	assert_string_equal(plan.moves[1].why, "a spare of another box");
 }
 
-static void spares_are_not_used_for_requests(void **state)
+static void spares_are_not_used_for_claims(void **state)
 {
-	struct placement_request request = { .need = { .count = 1, .share = 100 } };
+	struct placement_claim claim = { .need = { .count = 1, .share = 100 } };
 	struct placement_answer answer;
 
 	(void)state;
 	small_pool(1, 1);
 	placement_pool_set_state(pool, 0, PLACEMENT_SPARE);
-	assert_int_equal(placement_decide(&placement, &request, &answer), -ENOSPC);
+	assert_int_equal(placement_decide(&placement, &claim, &answer), -ENOSPC);
 	assert_contains(answer.reason, "1 spare");
 }
 
@@ -114,7 +114,7 @@ static void several_gpus_of_a_box_stay_together(void **state)
 
 static void a_failed_host_takes_everything_with_it(void **state)
 {
-	struct placement_request cpu_only = { .need = { .cpu = 2000, .memory = G } };
+	struct placement_claim cpu_only = { .need = { .cpu = 2000, .memory = G } };
 
 	(void)state;
 	small_pool(2, 2);
@@ -125,7 +125,7 @@ static void a_failed_host_takes_everything_with_it(void **state)
 	assert_int_equal(plan.count, 3);
 	/* Two whole gpus fit, the share does not beside them. */
 	assert_int_equal(plan.stranded, 1);
-	assert_int_equal(plan.moves[1].request.need.share, 400);
+	assert_int_equal(plan.moves[1].claim.need.share, 400);
 	assert_int_equal(plan.moves[1].to_box, PLACEMENT_NONE);
 	assert_contains(plan.moves[1].why, "share of 40 %");
 	assert_int_equal(plan.moves[2].to_box, 1);
@@ -134,11 +134,11 @@ static void a_failed_host_takes_everything_with_it(void **state)
 
 static void only_what_is_lost_of_several_gpus_anywhere_is_replaced(void **state)
 {
-	struct placement_request request = { .need = { .count = 2, .share = 1000 } };
+	struct placement_claim claim = { .need = { .count = 2, .share = 1000 } };
 
 	(void)state;
 	small_pool(3, 1);
-	placement_pool_grant(pool, &request, 0, (uint32_t[]){ 0, 1 });
+	placement_pool_grant(pool, &claim, 0, (uint32_t[]){ 0, 1 });
 	assert_int_equal(placement_recover_gpu(&placement, 1, &plan), 0);
 	assert_int_equal(plan.moves[0].to[0], 0);
 	assert_int_equal(plan.moves[0].to[1], 2);
@@ -182,11 +182,11 @@ static void a_plan_that_is_undone_leaves_no_trace(void **state)
 			if (below(&random, 10) == 0)
 				placement_pool_set_state(pool, i, PLACEMENT_SPARE);
 		for (int i = 0; i < 80; i++) {
-			struct placement_request request = random_request(&random);
+			struct placement_claim claim = random_claim(&random);
 			struct placement_answer answer;
 
-			if (!placement_decide(&placement, &request, &answer))
-				placement_pool_grant(pool, &request, answer.box, answer.gpus);
+			if (!placement_decide(&placement, &claim, &answer))
+				placement_pool_grant(pool, &claim, answer.box, answer.gpus);
 		}
 		take_image(&before);
 		for (int what = 0; what < 4; what++) {
@@ -262,7 +262,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(what_was_on_a_failed_gpu_is_on_others, stop),
 		cmocka_unit_test_teardown(spares_come_first_those_of_the_box_before_others, stop),
-		cmocka_unit_test_teardown(spares_are_not_used_for_requests, stop),
+		cmocka_unit_test_teardown(spares_are_not_used_for_claims, stop),
 		cmocka_unit_test_teardown(several_gpus_of_a_box_stay_together, stop),
 		cmocka_unit_test_teardown(a_failed_host_takes_everything_with_it, stop),
 		cmocka_unit_test_teardown(

@@ -17,7 +17,7 @@ static void check_sums(const struct placement_pool *pool)
 	memset(host_memory, 0, sizeof(host_memory));
 	for (uint32_t i = 0; i < pool->grants.count; i++) {
 		const struct placement_grant *grant = &pool->grants.rows[i];
-		const struct placement_need *need = &grant->request.need;
+		const struct placement_need *need = &grant->claim.need;
 		uint32_t holds = 0;
 
 		if (grant->box == PLACEMENT_NONE)
@@ -99,16 +99,16 @@ static void sums_are_those_of_the_grants(void **state)
 				placement_pool_set_state(pool, below(&random, pool->gpus.count),
 							 below(&random, PLACEMENT_FAILED + 1));
 			} else {
-				struct placement_request request = random_request(&random);
+				struct placement_claim claim = random_claim(&random);
 				uint32_t gpus[PLACEMENT_GPUS_MAX];
 				int grant;
 
-				request.need.count %= 3;
-				for (uint32_t k = 0; k < request.need.count; k++)
+				claim.need.count %= 3;
+				for (uint32_t k = 0; k < claim.need.count; k++)
 					gpus[k] = (below(&random, pool->gpus.count / 2) +
 						   k * pool->gpus.count / 2) %
 						  pool->gpus.count;
-				grant = placement_pool_grant(pool, &request,
+				grant = placement_pool_grant(pool, &claim,
 							     below(&random, pool->boxes.count),
 							     gpus);
 				assert_true(grant >= 0);
@@ -129,7 +129,7 @@ static void sums_are_those_of_the_grants(void **state)
 static void boxes_in_the_same_state_are_one_class(void **state)
 {
 	struct placement_pool *pool = placement_pool_new();
-	struct placement_request request = { .need = { .count = 1, .share = 300 } };
+	struct placement_claim claim = { .need = { .count = 1, .share = 300 } };
 	int kind = placement_pool_add_kind(pool, "A100");
 
 	(void)state;
@@ -137,7 +137,7 @@ static void boxes_in_the_same_state_are_one_class(void **state)
 		add_box(pool, 64000, 1ULL << 40, 4, (uint32_t)kind);
 	assert_int_equal(pool->classes->live, 1);
 	for (uint32_t i = 0; i < 10; i++)
-		placement_pool_grant(pool, &request, i, &(uint32_t){ 4 * i + i % 4 });
+		placement_pool_grant(pool, &claim, i, &(uint32_t){ 4 * i + i % 4 });
 	/* On whichever gpu of a box it is. */
 	assert_int_equal(pool->classes->live, 2);
 	check_classes(pool);
@@ -147,7 +147,7 @@ static void boxes_in_the_same_state_are_one_class(void **state)
 static void a_kind_with_shapes_gives_no_less_than_a_shape(void **state)
 {
 	struct placement_pool *pool = placement_pool_new();
-	struct placement_request request = { .need = { .count = 1, .share = 150 } };
+	struct placement_claim claim = { .need = { .count = 1, .share = 150 } };
 	uint32_t kind = (uint32_t)placement_pool_add_kind(pool, "A100");
 	int grant;
 
@@ -155,7 +155,7 @@ static void a_kind_with_shapes_gives_no_less_than_a_shape(void **state)
 	memcpy(pool->kinds[kind].shapes, (uint32_t[]){ 142, 285, 1000 }, 3 * sizeof(uint32_t));
 	pool->kinds[kind].shape_count = 3;
 	add_box(pool, 0, 0, 1, kind);
-	grant = placement_pool_grant(pool, &request, 0, &(uint32_t){ 0 });
+	grant = placement_pool_grant(pool, &claim, 0, &(uint32_t){ 0 });
 	assert_int_equal(placement_gpu_share_left(&pool->gpus.rows[0]), 715);
 	assert_int_equal(pool->milli_used, 150);
 	placement_pool_release(pool, (uint32_t)grant);
@@ -166,13 +166,13 @@ static void a_kind_with_shapes_gives_no_less_than_a_shape(void **state)
 static void boxes_of_one_host_share_its_cpu(void **state)
 {
 	struct placement_pool *pool = placement_pool_new();
-	struct placement_request request = { .need = { .cpu = 3000, .memory = 10 } };
+	struct placement_claim claim = { .need = { .cpu = 3000, .memory = 10 } };
 	uint32_t host = (uint32_t)placement_pool_add_host(pool, 4000, 100);
 
 	(void)state;
 	placement_pool_add_box(pool, host, 0, 0);
 	placement_pool_add_box(pool, host, 0, 0);
-	placement_pool_grant(pool, &request, 0, NULL);
+	placement_pool_grant(pool, &claim, 0, NULL);
 	assert_int_equal(pool->classes->rows[pool->boxes.rows[1].class].cpu, 1000);
 	check_classes(pool);
 	placement_pool_free(pool);

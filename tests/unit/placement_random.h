@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Pools and requests at random, for the tests of placement. */
+/* Pools and claims at random, for the tests of placement. */
 #ifndef TESTS_UNIT_PLACEMENT_RANDOM_H
 #define TESTS_UNIT_PLACEMENT_RANDOM_H
 
@@ -55,10 +55,10 @@ static inline struct placement_pool *random_pool(struct sim_random *random, uint
 	return pool;
 }
 
-static inline struct placement_request random_request(struct sim_random *random)
+static inline struct placement_claim random_claim(struct sim_random *random)
 {
 	static const uint32_t shares[] = { 50, 160, 230, 320, 470, 650, 810, 1000 };
-	struct placement_request request = {
+	struct placement_claim claim = {
 		.need = {
 			.count = below(random, 10) ? 1 : below(random, 5),
 			.share = shares[below(random, 8)],
@@ -70,11 +70,11 @@ static inline struct placement_request random_request(struct sim_random *random)
 		},
 	};
 
-	if (request.need.count > 1)
-		request.need.share = PLACEMENT_WHOLE;
-	if (!request.need.count)
-		request.need.cpu += 1000;
-	return request;
+	if (claim.need.count > 1)
+		claim.need.share = PLACEMENT_WHOLE;
+	if (!claim.need.count)
+		claim.need.cpu += 1000;
+	return claim;
 }
 
 #endif

@@ -137,33 +137,33 @@ static void a_buffer_has_all_its_fields(void **state)
 	assert_int_equal(buffer.pins, 2);
 }
 
-static void a_request_has_all_its_fields(void **state)
+static void a_claim_has_all_its_fields(void **state)
 {
-	struct distmind_request_record request;
+	struct distmind_claim_record claim;
 
 	(void)state;
-	nla_put_u32(message, DISTMIND_A_REQUEST_ID, 11);
-	nla_put_string(message, DISTMIND_A_REQUEST_NAME, "train");
-	nla_put_string(message, DISTMIND_A_REQUEST_KIND, "A100");
-	nla_put_u32(message, DISTMIND_A_REQUEST_PID, 1);
-	nla_put_u32(message, DISTMIND_A_REQUEST_UID, 1000);
-	nla_put_u32(message, DISTMIND_A_REQUEST_GID, 1001);
-	nla_put_u64(message, DISTMIND_A_REQUEST_MEMORY, 1ULL << 30);
-	nla_put_u32(message, DISTMIND_A_REQUEST_SHARE, 500);
-	nla_put_u32(message, DISTMIND_A_REQUEST_COUNT, 2);
-	nla_put_u32(message, DISTMIND_A_REQUEST_FLAGS, DISTMIND_REQUEST_FLAGS_SAME_BOX);
-	nla_put_u32(message, DISTMIND_A_REQUEST_REMAINING, 30000);
-	assert_int_equal(parse(distmind_record_request, &request), 0);
-	assert_int_equal(request.id, 11);
-	assert_string_equal(request.name, "train");
-	assert_string_equal(request.kind, "A100");
-	assert_int_equal(request.uid, 1000);
-	assert_int_equal(request.gid, 1001);
-	assert_int_equal(request.memory, 1ULL << 30);
-	assert_int_equal(request.share, 500);
-	assert_int_equal(request.count, 2);
-	assert_int_equal(request.flags, DISTMIND_REQUEST_FLAGS_SAME_BOX);
-	assert_int_equal(request.remaining_ms, 30000);
+	nla_put_u32(message, DISTMIND_A_CLAIM_ID, 11);
+	nla_put_string(message, DISTMIND_A_CLAIM_NAME, "train");
+	nla_put_string(message, DISTMIND_A_CLAIM_KIND, "A100");
+	nla_put_u32(message, DISTMIND_A_CLAIM_PID, 1);
+	nla_put_u32(message, DISTMIND_A_CLAIM_UID, 1000);
+	nla_put_u32(message, DISTMIND_A_CLAIM_GID, 1001);
+	nla_put_u64(message, DISTMIND_A_CLAIM_MEMORY, 1ULL << 30);
+	nla_put_u32(message, DISTMIND_A_CLAIM_SHARE, 500);
+	nla_put_u32(message, DISTMIND_A_CLAIM_COUNT, 2);
+	nla_put_u32(message, DISTMIND_A_CLAIM_FLAGS, DISTMIND_CLAIM_FLAGS_SAME_BOX);
+	nla_put_u32(message, DISTMIND_A_CLAIM_REMAINING, 30000);
+	assert_int_equal(parse(distmind_record_claim, &claim), 0);
+	assert_int_equal(claim.id, 11);
+	assert_string_equal(claim.name, "train");
+	assert_string_equal(claim.kind, "A100");
+	assert_int_equal(claim.uid, 1000);
+	assert_int_equal(claim.gid, 1001);
+	assert_int_equal(claim.memory, 1ULL << 30);
+	assert_int_equal(claim.share, 500);
+	assert_int_equal(claim.count, 2);
+	assert_int_equal(claim.flags, DISTMIND_CLAIM_FLAGS_SAME_BOX);
+	assert_int_equal(claim.remaining_ms, 30000);
 }
 
 static void unknown_attributes_are_skipped(void **state)
@@ -253,13 +253,13 @@ static void any_bytes_are_safe(void **state)
 		distmind_record_gpu,
 		distmind_record_vgpu,
 		distmind_record_buffer,
-		distmind_record_request,
+		distmind_record_claim,
 	};
 	union {
 		struct distmind_gpu_record gpu;
 		struct distmind_vgpu_record vgpu;
 		struct distmind_buffer_record buffer;
-		struct distmind_request_record request;
+		struct distmind_claim_record claim;
 	} record;
 	unsigned char bytes[256];
 	int len;
@@ -297,7 +297,7 @@ int main(void)
 		record_test(a_gpu_has_all_its_fields),
 		record_test(a_vgpu_is_bound_lost_or_parked),
 		record_test(a_buffer_has_all_its_fields),
-		record_test(a_request_has_all_its_fields),
+		record_test(a_claim_has_all_its_fields),
 		record_test(unknown_attributes_are_skipped),
 		record_test(a_record_without_id_is_refused),
 		record_test(numbers_of_another_width_are_refused),

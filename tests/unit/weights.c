@@ -255,18 +255,18 @@ static void forget_pool(struct pool *pool)
 {
 	table_free(&pool->gpus);
 	table_free(&pool->vgpus);
-	table_free(&pool->requests);
+	table_free(&pool->claims);
 }
 
 /* As the daemon's pool would be after the kernel's events. */
-static void see_pool(struct pool *pool, uint32_t gpu_state, uint64_t request)
+static void see_pool(struct pool *pool, uint32_t gpu_state, uint64_t claim)
 {
 	struct pool_gpu *gpu;
 	struct pool_vgpu *vgpu;
 
 	*pool = (struct pool){
 		.gpus.size = sizeof(struct pool_gpu), .vgpus.size = sizeof(struct pool_vgpu),
-		.requests.size = sizeof(struct pool_request),
+		.claims.size = sizeof(struct pool_claim),
 	};
 	gpu = table_add(&pool->gpus, FAKE_GPU);
 	gpu->record.state = gpu_state;
@@ -274,8 +274,8 @@ static void see_pool(struct pool *pool, uint32_t gpu_state, uint64_t request)
 	vgpu = table_add(&pool->vgpus, 99);
 	vgpu->record.gpu = FAKE_GPU;
 	vgpu->record.memory = fake.quota;
-	if (request)
-		((struct pool_request *)table_add(&pool->requests, 1))->record.memory = request;
+	if (claim)
+		((struct pool_claim *)table_add(&pool->claims, 1))->record.memory = claim;
 }
 
 static void a_lost_gpu_takes_its_weights_along(void **state)
@@ -364,7 +364,7 @@ static void a_gpu_that_is_drained_is_left_when_the_last_use_ends(void **state)
 	free_sample(&used);
 }
 
-static void a_request_that_fits_nowhere_gets_the_room_of_the_cache(void **state)
+static void a_claim_that_fits_nowhere_gets_the_room_of_the_cache(void **state)
 {
 	struct sample sample;
 	struct message reply;
@@ -407,7 +407,7 @@ int main(void)
 		SERVICE_TEST(a_lost_gpu_takes_its_weights_along),
 		SERVICE_TEST(who_waits_for_weights_to_be_verified_is_told_of_a_lost_gpu),
 		SERVICE_TEST(a_gpu_that_is_drained_is_left_when_the_last_use_ends),
-		SERVICE_TEST(a_request_that_fits_nowhere_gets_the_room_of_the_cache),
+		SERVICE_TEST(a_claim_that_fits_nowhere_gets_the_room_of_the_cache),
 	};
 
 	return cmocka_run_group_tests_name("weights", tests, NULL, NULL);

@@ -52,7 +52,7 @@
 #define DISTMIND_NAME_LEN	32	/* with the terminating NUL */
 #define DISTMIND_REASON_LEN	160	/* with the terminating NUL */
 #define DISTMIND_SHARE_WHOLE	1000	/* shares are thousandths of a gpu */
-#define DISTMIND_ACQUIRE_MAX	64	/* vgpus in one request */
+#define DISTMIND_ACQUIRE_MAX	64	/* vgpus in one claim */
 #define DISTMIND_TIMEOUT_MAX_MS	3600000	/* the longest wait for an answer */
 
 /**
@@ -107,17 +107,17 @@ struct distmind_query {
  * @count: how many vgpus, 1 to DISTMIND_ACQUIRE_MAX; all of them or none
  * @flags: DISTMIND_ACQUIRE_*
  * @timeout_ms: how long to wait for an answer, 1 to DISTMIND_TIMEOUT_MAX_MS
- * @request: out, the request's number, as in the operator's tools
+ * @claim: out, the claim's number, as in the operator's tools
  * @name: a label for operators, [A-Za-z0-9._-], may be empty
  * @kind: the GPU kind wanted, same characters, empty for any
- * @reason: out, why the request was refused, in words
+ * @reason: out, why the claim was refused, in words
  *
  * The wait ends with an answer, at its deadline, or by a fatal signal. Each
  * descriptor is the lease of its vgpu: when its last copy is closed the vgpu
  * and everything that belongs to it is released.
  *
  * Errors: ETIMEDOUT no answer within @timeout_ms; EAGAIN the caller has too
- * many requests under way; any errno that the daemon chose for its refusal,
+ * many claims under way; any errno that the daemon chose for its refusal,
  * usually ENOSPC. @reason is filled in for each of these.
  */
 struct distmind_acquire {
@@ -129,7 +129,7 @@ struct distmind_acquire {
 	__u32 count;
 	__u32 flags;
 	__u32 timeout_ms;
-	__u32 request;
+	__u32 claim;
 	char name[DISTMIND_NAME_LEN];
 	char kind[DISTMIND_NAME_LEN];
 	char reason[DISTMIND_REASON_LEN];

@@ -50,7 +50,7 @@ _distmindctl_words()
 _distmindctl()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-	local nouns="gpu vgpu buffer request model host pool policy top trace monitor run doctor completion help version"
+	local nouns="gpu vgpu buffer claim model host pool policy top trace monitor run doctor completion help version"
 	local options="--json --dry-run --help"
 	local terms="--memory --share --class --objective"
 	local choices="" words end
@@ -95,7 +95,7 @@ _distmindctl()
 		"") choices="$nouns $options --version" ;;
 		gpu) choices="list show drain undrain remove grace hang $options" ;;
 		vgpu) choices="list show create set delete $options" ;;
-		buffer | request) choices="list $options" ;;
+		buffer | claim) choices="list $options" ;;
 		model) choices="list show push verify delete load evict replicas $options" ;;
 		"model show") choices="$(_distmindctl_values model name) --map --svg $options" ;;
 		"model show "*) choices="--map --svg $options" ;;

@@ -151,7 +151,7 @@ void doctor_check_daemon(const struct doctor *doctor, struct finding *finding)
 			    strerror(errno));
 	else
 		doctor_find(finding, DOCTOR_FAIL, "systemctl start distmindd",
-			    "not running: requests for vgpus go unanswered");
+			    "not running: claims for vgpus go unanswered");
 	if (fd >= 0)
 		close(fd);
 }

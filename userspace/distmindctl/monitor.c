@@ -13,8 +13,8 @@ static const char *const names[] = {
 	[DISTMIND_EVENT_VGPU_ADD] = "vgpu-add",
 	[DISTMIND_EVENT_VGPU_CHANGE] = "vgpu-change",
 	[DISTMIND_EVENT_VGPU_DEL] = "vgpu-del",
-	[DISTMIND_EVENT_REQUEST_ADD] = "request-add",
-	[DISTMIND_EVENT_REQUEST_DEL] = "request-del",
+	[DISTMIND_EVENT_CLAIM_ADD] = "claim-add",
+	[DISTMIND_EVENT_CLAIM_DEL] = "claim-del",
 	[DISTMIND_EVENT_PREEMPT] = "preempt",
 	[DISTMIND_EVENT_OVERRUN] = "overrun",
 };
@@ -48,9 +48,9 @@ static void print_event(const struct distmind_event *event, void *arg)
 	case DISTMIND_EVENT_VGPU_DEL:
 		vgpu_print(print, &event->vgpu);
 		break;
-	case DISTMIND_EVENT_REQUEST_ADD:
-	case DISTMIND_EVENT_REQUEST_DEL:
-		request_print(print, &event->request);
+	case DISTMIND_EVENT_CLAIM_ADD:
+	case DISTMIND_EVENT_CLAIM_DEL:
+		claim_print(print, &event->claim);
 		break;
 	case DISTMIND_EVENT_PREEMPT:
 		print_preempt(print, &event->preempt);

@@ -8,7 +8,7 @@
 int gpu_command(struct ctl *ctl, int argc, char **argv);
 int vgpu_command(struct ctl *ctl, int argc, char **argv);
 int buffer_command(struct ctl *ctl, int argc, char **argv);
-int request_command(struct ctl *ctl, int argc, char **argv);
+int claim_command(struct ctl *ctl, int argc, char **argv);
 int model_command(struct ctl *ctl, int argc, char **argv);
 int host_command(struct ctl *ctl, int argc, char **argv);
 int pool_command(struct ctl *ctl, int argc, char **argv);
@@ -23,7 +23,7 @@ int completion_command(struct ctl *ctl, int argc, char **argv);
 extern const struct command gpu_verbs[];
 extern const struct command vgpu_verbs[];
 extern const struct command buffer_verbs[];
-extern const struct command request_verbs[];
+extern const struct command claim_verbs[];
 extern const struct command model_verbs[];
 extern const struct command host_verbs[];
 extern const struct command pool_verbs[];
@@ -31,7 +31,7 @@ extern const struct command pool_verbs[];
 /* The fields of a row. */
 void gpu_print(struct print *print, const struct distmind_gpu_record *gpu);
 void vgpu_print(struct print *print, const struct distmind_vgpu_record *vgpu);
-void request_print(struct print *print, const struct distmind_request_record *request);
+void claim_print(struct print *print, const struct distmind_claim_record *claim);
 
 enum print_colour gpu_colour(uint32_t state);
 

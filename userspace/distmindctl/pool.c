@@ -10,7 +10,7 @@ struct summary {
 	unsigned int lost;
 	unsigned int draining;
 	unsigned int vgpus;
-	unsigned int requests;
+	unsigned int claims;
 	uint64_t memory;
 	uint64_t memory_used;
 };
@@ -46,12 +46,12 @@ static int add_vgpu(const struct distmind_vgpu_record *vgpu, void *arg)
 	return 0;
 }
 
-static int add_request(const struct distmind_request_record *request, void *arg)
+static int add_claim(const struct distmind_claim_record *claim, void *arg)
 {
 	struct summary *summary = arg;
 
-	(void)request;
-	summary->requests++;
+	(void)claim;
+	summary->claims++;
 	return 0;
 }
 
@@ -68,9 +68,9 @@ static void print_summary(struct ctl *ctl, const struct summary *summary)
 		fprintf(ctl->out, ", %u draining", summary->draining);
 	fprintf(ctl->out, "; %s of %s used; %u vgpu%s", used, memory, summary->vgpus,
 		summary->vgpus == 1 ? "" : "s");
-	if (summary->requests)
-		fprintf(ctl->out, "; %u request%s", summary->requests,
-			summary->requests == 1 ? " waits" : "s wait");
+	if (summary->claims)
+		fprintf(ctl->out, "; %u claim%s", summary->claims,
+			summary->claims == 1 ? " waits" : "s wait");
 	fputc('\n', ctl->out);
 }
 
@@ -94,8 +94,8 @@ int pool_show(struct ctl *ctl)
 		print_list_close(&summary.print);
 	}
 	if (!ret && !ctl->json) {
-		what = "requests";
-		ret = distmind_pool_requests(ctl->pool, add_request, &summary);
+		what = "claims";
+		ret = distmind_pool_claims(ctl->pool, add_claim, &summary);
 	}
 	if (ret) {
 		print_close(&summary.print);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * "distmindctl pool explain": what placement would answer to a request, or for a vgpu that is
+ * "distmindctl pool explain": what placement would answer to a claim, or for a vgpu that is
  * there; every place that would do with the terms of its score, and why the others would not.
  * A place is a gpu, or for several gpus of one box a box.
  */
@@ -21,7 +21,7 @@
 #include "terms.h"
 
 struct question {
-	const char *vgpu; /* NULL: a request */
+	const char *vgpu; /* NULL: a claim */
 	const char *kind; /* NULL: any */
 	struct terms terms;
 	uint32_t count; /* 0: one, without saying so */
@@ -31,7 +31,7 @@ struct question {
 struct explanation {
 	struct ctl *ctl;
 	const struct pool_view *view;
-	struct placement_request request;
+	struct placement_claim claim;
 	bool by_box; /* places are boxes */
 	uint32_t here; /* the gpu that it is on, or PLACEMENT_NONE */
 	struct placement_answer answer;
@@ -65,7 +65,7 @@ static bool parse(struct ctl *ctl, int argc, char **argv, struct question *quest
 		ctl->status = terms_complete(ctl, &question->terms);
 	else if (question->terms.fields || question->kind || question->count ||
 		 question->same_box)
-		ctl->status = ctl_usage(ctl, "a vgpu has its terms: explain it, or a request");
+		ctl->status = ctl_usage(ctl, "a vgpu has its terms: explain it, or a claim");
 	else
 		ctl->status = CTL_OK;
 	return ctl->status == CTL_OK;
@@ -83,11 +83,11 @@ static bool chosen(const struct explanation *explanation, uint32_t gpu)
 	return false;
 }
 
-/* Why a gpu cannot have a part of the request. */
+/* Why a gpu cannot have a part of the claim. */
 static void say_unfit(const struct explanation *explanation, uint32_t number, char *text,
 		      size_t len)
 {
-	const struct placement_need *need = &explanation->request.need;
+	const struct placement_need *need = &explanation->claim.need;
 	const struct placement_pool *pool = explanation->view->pool;
 	const struct placement_gpu *gpu = &pool->gpus.rows[number];
 	char size[SIZE_TEXT_LEN], share[16];
@@ -123,10 +123,10 @@ static void say_unfit_box(const struct explanation *explanation, uint32_t box, c
 		struct placement_hole hole = placement_gpu_hole(gpu);
 
 		fit += gpu->state == PLACEMENT_READY && !explanation->no_kind &&
-		       placement_fits_hole(pool, &hole, &explanation->request.need);
+		       placement_fits_hole(pool, &hole, &explanation->claim.need);
 	}
 	snprintf(text, len, "has %u of %u gpus that would do", fit,
-		 explanation->request.need.count);
+		 explanation->claim.need.count);
 }
 
 /* What a place costs beyond what was chosen, and what for. */
@@ -228,7 +228,7 @@ static void print_place(struct explanation *explanation, const uint32_t *gpus, u
 static void print_candidates(struct explanation *explanation)
 {
 	const struct placement_policy *policy = explanation->view->placement.policy;
-	uint32_t gpus = explanation->by_box ? explanation->request.need.count : 1;
+	uint32_t gpus = explanation->by_box ? explanation->claim.need.count : 1;
 	char why[128];
 
 	for (uint32_t i = 0; i < explanation->count; i++) {
@@ -342,7 +342,7 @@ static int print_explanation(struct explanation *explanation)
 /* Decide, and score every place: of several gpus anywhere, each is placed by itself. */
 static int explain(struct explanation *explanation, struct pool_view *view)
 {
-	struct placement_request request = explanation->request;
+	struct placement_claim claim = explanation->claim;
 	int ret = 0;
 
 	explanation->candidates =
@@ -351,26 +351,26 @@ static int explain(struct explanation *explanation, struct pool_view *view)
 		return -ENOMEM;
 	if (!explanation->refused)
 		explanation->refused =
-			placement_decide(&view->placement, &request, &explanation->answer);
+			placement_decide(&view->placement, &claim, &explanation->answer);
 	if (explanation->refused == -ENOMEM)
 		return -ENOMEM;
-	explanation->by_box = request.need.count > 1 && placement_need_one_box(&request.need);
+	explanation->by_box = claim.need.count > 1 && placement_need_one_box(&claim.need);
 	if (!explanation->by_box)
-		request.need.count = 1;
+		claim.need.count = 1;
 	if (!explanation->no_kind && explanation->refused != -EINVAL)
-		ret = placement_explain(&view->placement, &request, explanation->candidates,
+		ret = placement_explain(&view->placement, &claim, explanation->candidates,
 					view->gpu_count);
 	explanation->count = ret > 0 ? (uint32_t)ret : 0;
 	return ret < 0 ? ret : 0;
 }
 
-static void ask_request(struct explanation *explanation, struct pool_view *view,
+static void ask_claim(struct explanation *explanation, struct pool_view *view,
 			const struct question *question)
 {
 	const struct terms *terms = &question->terms;
 	int kind;
 
-	explanation->request.need = (struct placement_need){
+	explanation->claim.need = (struct placement_need){
 		.count = question->count ? question->count : 1,
 		.share = terms->share,
 		.gpu_memory = terms->memory,
@@ -379,9 +379,9 @@ static void ask_request(struct explanation *explanation, struct pool_view *view,
 	};
 	kind = question->kind ? placement_pool_find_kind(view->pool, question->kind) : 0;
 	if (kind >= 0) {
-		explanation->request.need.kinds = question->kind ? 1ULL << kind : 0;
-		/* The daemon counts a request before it decides. */
-		placement_observe(&view->placement, &explanation->request.need);
+		explanation->claim.need.kinds = question->kind ? 1ULL << kind : 0;
+		/* The daemon counts a claim before it decides. */
+		placement_observe(&view->placement, &explanation->claim.need);
 		return;
 	}
 	placement_reason_kind(view->pool, question->kind, explanation->answer.reason);
@@ -400,13 +400,13 @@ static int ask_vgpu(struct explanation *explanation, struct pool_view *view, con
 		return ret;
 	grant = pool_view_grant(view, vgpu.id);
 	if (grant == PLACEMENT_NONE) {
-		explanation->request.need = placement_records_need(&vgpu);
+		explanation->claim.need = placement_records_need(&vgpu);
 		return CTL_OK;
 	}
 	explanation->here = view->pool->holds.rows[view->pool->grants.rows[grant].first_hold].gpu;
-	explanation->request = view->pool->grants.rows[grant].request;
-	explanation->request.moves = true;
-	explanation->request.from = explanation->here;
+	explanation->claim = view->pool->grants.rows[grant].claim;
+	explanation->claim.moves = true;
+	explanation->claim.from = explanation->here;
 	placement_pool_release(view->pool, grant);
 	return CTL_OK;
 }
@@ -427,7 +427,7 @@ int pool_explain_command(struct ctl *ctl, int argc, char **argv)
 	if (question.vgpu)
 		ret = ask_vgpu(&explanation, &view, question.vgpu);
 	else
-		ask_request(&explanation, &view, &question);
+		ask_claim(&explanation, &view, &question);
 	if (ret)
 		goto out;
 	ret = explain(&explanation, &view);

@@ -76,7 +76,7 @@ static int still_good(struct ctl *ctl, const struct move *move)
 		.memory = placement_gpu_memory_left(to),
 		.memory_one = to->memory_one,
 	};
-	if (!placement_fits_hole(now.pool, &hole, &now.pool->grants.rows[grant].request.need))
+	if (!placement_fits_hole(now.pool, &hole, &now.pool->grants.rows[grant].claim.need))
 		ret = ctl_fail(ctl, "the pool has changed: gpu %u has no room for vgpu %u any "
 				    "more; run it again",
 			       move->to, move->vgpu.id);

@@ -9,7 +9,7 @@ const struct command pool_verbs[] = {
 	{ "explain",
 	  "VGPU | --memory SIZE [--share PERCENT] [--class CLASS]\n"
 	  "          [--objective TIME] [--kind KIND] [--count N] [--same-box]",
-	  "Say where a request would go, or why a vgpu is where it is, and what else would do.",
+	  "Say where a claim would go, or why a vgpu is where it is, and what else would do.",
 	  pool_explain_command },
 	{ "repack", "[--free N]",
 	  "Move vgpus together, so that whole gpus become free with few moves.",

@@ -21,19 +21,19 @@
 #define EXIT_SIGNAL	    128
 
 /* False: the command ends with ctl->status. argv is moved to the words of the other one. */
-static bool parse(struct ctl *ctl, int argc, char ***argv, struct distmind_request *request)
+static bool parse(struct ctl *ctl, int argc, char ***argv, struct distmind_claim *claim)
 {
 	struct terms terms = { 0 };
 	uint64_t timeout_ns = 0;
 	const struct ctl_option known[] = {
 		TERMS_OPTIONS(&terms),
-		{ "kind", option_label, .to = &request->kind },
-		{ "count", option_number, .to = &request->count,
+		{ "kind", option_label, .to = &claim->kind },
+		{ "count", option_number, .to = &claim->count,
 		  .min = 1, .max = DISTMIND_ACQUIRE_MAX },
-		{ "same-box", option_flag, .to = &request->same_box },
+		{ "same-box", option_flag, .to = &claim->same_box },
 		{ "timeout", option_duration, .to = &timeout_ns,
 		  .min = NSEC_PER_MSEC, .max = DISTMIND_TIMEOUT_MAX_MS * NSEC_PER_MSEC },
-		{ "name", option_label, .to = &request->name },
+		{ "name", option_label, .to = &claim->name },
 		{ 0 },
 	};
 
@@ -43,16 +43,16 @@ static bool parse(struct ctl *ctl, int argc, char ***argv, struct distmind_reque
 	ctl->status = terms_complete(ctl, &terms);
 	if (!ctl->status && !argc)
 		ctl->status = ctl_usage(ctl, "run needs a command, after its options and --");
-	request->memory = terms.memory;
-	request->share = terms.share;
-	request->sched_class = terms.sched_class;
-	request->objective_ns = terms.objective_ns;
-	request->timeout_ms = timeout_ns / NSEC_PER_MSEC;
+	claim->memory = terms.memory;
+	claim->share = terms.share;
+	claim->sched_class = terms.sched_class;
+	claim->objective_ns = terms.objective_ns;
+	claim->timeout_ms = timeout_ns / NSEC_PER_MSEC;
 	return ctl->status == CTL_OK;
 }
 
 struct search {
-	const struct distmind_request *request;
+	const struct distmind_claim *claim;
 	struct distmind_gpu_record gpu;
 	bool found;
 };
@@ -61,8 +61,8 @@ static int match_gpu(const struct distmind_gpu_record *gpu, void *arg)
 {
 	struct search *search = arg;
 
-	if (gpu->state != DISTMIND_GPU_STATE_READY || gpu->memory < search->request->memory ||
-	    (search->request->kind && strcmp(gpu->kind, search->request->kind)))
+	if (gpu->state != DISTMIND_GPU_STATE_READY || gpu->memory < search->claim->memory ||
+	    (search->claim->kind && strcmp(gpu->kind, search->claim->kind)))
 		return 0;
 	search->gpu = *gpu;
 	search->found = true;
@@ -70,13 +70,13 @@ static int match_gpu(const struct distmind_gpu_record *gpu, void *arg)
 }
 
 /* The daemon decides; what can be known here is whether any gpu could ever do. */
-static int dry_run(struct ctl *ctl, const struct distmind_request *request, const char *command)
+static int dry_run(struct ctl *ctl, const struct distmind_claim *claim, const char *command)
 {
-	struct terms terms = { .memory = request->memory,
-			       .share = request->share,
-			       .sched_class = request->sched_class,
-			       .objective_ns = request->objective_ns };
-	struct search search = { .request = request };
+	struct terms terms = { .memory = claim->memory,
+			       .share = claim->share,
+			       .sched_class = claim->sched_class,
+			       .objective_ns = claim->objective_ns };
+	struct search search = { .claim = claim };
 	char text[128];
 	int ret;
 
@@ -90,22 +90,22 @@ static int dry_run(struct ctl *ctl, const struct distmind_request *request, cons
 		return ctl_fail(ctl,
 				"cannot run %s: no ready gpu%s%s could hold a vgpu of %s; "
 				"see: distmindctl gpu list",
-				command, request->kind ? " of kind " : "",
-				request->kind ? request->kind : "", text);
-	return ctl_would(ctl, "run", "request", -1,
+				command, claim->kind ? " of kind " : "",
+				claim->kind ? claim->kind : "", text);
+	return ctl_would(ctl, "run", "claim", -1,
 			 "ask for %u vgpu%s (%s) and run %s; gpu %u (%s) "
 			 "could do",
-			 request->count, request->count == 1 ? "" : "s", text, command,
+			 claim->count, claim->count == 1 ? "" : "s", text, command,
 			 search.gpu.id, search.gpu.name);
 }
 
-static int acquire(struct ctl *ctl, const struct distmind_request *request,
+static int acquire(struct ctl *ctl, const struct distmind_claim *claim,
 		   struct distmind_vgpu **vgpus)
 {
 	char reason[DISTMIND_REASON_LEN] = "";
 	int ret;
 
-	ret = distmind_acquire(request, vgpus, reason);
+	ret = distmind_acquire(claim, vgpus, reason);
 	switch (ret < 0 ? ret : 0) {
 	case 0:
 		return CTL_OK;
@@ -225,15 +225,15 @@ static int run(struct ctl *ctl, struct distmind_vgpu **vgpus, unsigned int count
 int run_command(struct ctl *ctl, int argc, char **argv)
 {
 	struct distmind_vgpu *vgpus[DISTMIND_ACQUIRE_MAX];
-	struct distmind_request request = { .count = 1 };
+	struct distmind_claim claim = { .count = 1 };
 	int ret;
 
-	if (!parse(ctl, argc, &argv, &request))
+	if (!parse(ctl, argc, &argv, &claim))
 		return ctl->status;
 	if (ctl->dry_run)
-		return dry_run(ctl, &request, argv[0]);
-	ret = acquire(ctl, &request, vgpus);
+		return dry_run(ctl, &claim, argv[0]);
+	ret = acquire(ctl, &claim, vgpus);
 	if (ret)
 		return ret;
-	return run(ctl, vgpus, request.count, argv);
+	return run(ctl, vgpus, claim.count, argv);
 }

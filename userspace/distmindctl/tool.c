@@ -13,7 +13,7 @@ static const struct command nouns[] = {
 	{ "gpu", "", "the gpus of the pool", gpu_command },
 	{ "vgpu", "", "the virtual gpus that tenants have", vgpu_command },
 	{ "buffer", "", "the memory of vgpus", buffer_command },
-	{ "request", "", "the requests that wait for an answer", request_command },
+	{ "claim", "", "the claims that wait for an answer", claim_command },
 	{ "model", "", "the models of the memory pool", model_command },
 	{ "host", "", "the hosts of the memory pool", host_command },
 	{ "pool", "", "what is promised, where things go and why", pool_command },
@@ -42,8 +42,8 @@ static const struct command *verbs_of(const struct command *noun)
 		return vgpu_verbs;
 	if (noun->run == buffer_command)
 		return buffer_verbs;
-	if (noun->run == request_command)
-		return request_verbs;
+	if (noun->run == claim_command)
+		return claim_verbs;
 	if (noun->run == model_command)
 		return model_verbs;
 	if (noun->run == host_command)

@@ -121,8 +121,8 @@ static int on_status(sd_event_source *source, uint64_t us, void *arg)
 
 	(void)source;
 	(void)us;
-	sd_notifyf(0, "STATUS=%zu gpus, %zu vgpus, %zu requests wait", daemon->pool.gpus.count,
-		   daemon->pool.vgpus.count, daemon->pool.requests.count);
+	sd_notifyf(0, "STATUS=%zu gpus, %zu vgpus, %zu claims wait", daemon->pool.gpus.count,
+		   daemon->pool.vgpus.count, daemon->pool.claims.count);
 	return 0;
 }
 

@@ -15,7 +15,7 @@ struct daemon_options {
 int daemon_configure(const struct daemon_options *options, struct config *config);
 
 /*
- * Runs until a signal ends it; ready() is called when requests are answered.
+ * Runs until a signal ends it; ready() is called when claims are answered.
  * Returns 0 or a negative errno, which has been logged: -ENOENT the module is
  * not loaded, -EPERM it may not.
  */

@@ -29,42 +29,42 @@ static int update(struct turn *turn)
 	return pool_update(turn->pool);
 }
 
-static int place(struct turn *turn, const struct placement_request *request, const char *kind,
+static int place(struct turn *turn, const struct placement_claim *claim, const char *kind,
 		 bool observe, struct placement_answer *answer)
 {
-	return view_place(&turn->pool->view, turn->pool, turn->config, request, kind, observe,
+	return view_place(&turn->pool->view, turn->pool, turn->config, claim, kind, observe,
 			  answer);
 }
 
 /*
- * Requests
+ * Claims
  */
 
-static struct pool_request *first_waiting(const struct pool *pool)
+static struct pool_claim *first_waiting(const struct pool *pool)
 {
-	struct pool_request *request;
+	struct pool_claim *claim;
 
-	table_each(&pool->requests, request)
-		if (!request->answered)
-			return request;
+	table_each(&pool->claims, claim)
+		if (!claim->answered)
+			return claim;
 	return NULL;
 }
 
-static void describe_request(const struct distmind_request_record *record,
-			     struct placement_request *request)
+static void describe_claim(const struct distmind_claim_record *record,
+			     struct placement_claim *claim)
 {
-	*request = (struct placement_request){
+	*claim = (struct placement_claim){
 		.need = {
 			.gpu_memory = record->memory,
 			.objective_ns = record->objective_ns,
 			.share = record->share,
 			.count = record->count,
-			.same_box = record->flags & DISTMIND_REQUEST_FLAGS_SAME_BOX,
+			.same_box = record->flags & DISTMIND_CLAIM_FLAGS_SAME_BOX,
 		},
 	};
 }
 
-static void log_grant(const struct distmind_request_record *record,
+static void log_grant(const struct distmind_claim_record *record,
 		      const struct placement_answer *answer)
 {
 	char gpus[DISTMIND_ACQUIRE_MAX * 11 + 1];
@@ -73,60 +73,60 @@ static void log_grant(const struct distmind_request_record *record,
 	for (uint32_t i = 0; i < record->count; i++)
 		len += (size_t)snprintf(gpus + len, sizeof(gpus) - len, "%s%u", i ? "," : "",
 					answer->gpus[i]);
-	log_info("request-granted", LOG_U("request", record->id), LOG_S("name", record->name),
+	log_info("claim-granted", LOG_U("claim", record->id), LOG_S("name", record->name),
 		 LOG_U("pid", record->pid), LOG_U("uid", record->uid),
 		 LOG_U("memory", record->memory), LOG_U("share", record->share),
 		 LOG_U("count", record->count), LOG_S("gpus", gpus));
 }
 
-static void refuse(struct pool *pool, const struct distmind_request_record *record, int error,
+static void refuse(struct pool *pool, const struct distmind_claim_record *record, int error,
 		   const char *reason)
 {
-	int err = distmind_pool_request_refuse(pool->kernel, record->id, error, reason);
+	int err = distmind_pool_claim_refuse(pool->kernel, record->id, error, reason);
 
 	if (err && err != -ENOENT) {
-		log_error("request-not-answered", LOG_U("request", record->id),
+		log_error("claim-not-answered", LOG_U("claim", record->id),
 			  LOG_S("reason", distmind_pool_error(pool->kernel)));
 		return;
 	}
 	if (!err)
-		log_info("request-refused", LOG_U("request", record->id),
+		log_info("claim-refused", LOG_U("claim", record->id),
 			 LOG_S("name", record->name), LOG_U("pid", record->pid),
 			 LOG_U("uid", record->uid), LOG_U("memory", record->memory),
 			 LOG_U("share", record->share), LOG_U("count", record->count),
 			 LOG_S("reason", reason));
 }
 
-/* Marks the request, so that it is not decided again before its end is reported. */
+/* Marks the claim, so that it is not decided again before its end is reported. */
 static void mark_answered(struct pool *pool, uint32_t id)
 {
-	struct pool_request *request = table_find(&pool->requests, id);
+	struct pool_claim *claim = table_find(&pool->claims, id);
 
-	if (request)
-		request->answered = true;
+	if (claim)
+		claim->answered = true;
 }
 
 /*
- * Answers one request and takes in what came of it. A grant that fails is
- * decided again with what the events say: the gpu went, or the request did.
+ * Answers one claim and takes in what came of it. A grant that fails is
+ * decided again with what the events say: the gpu went, or the claim did.
  */
-static int answer(struct turn *turn, const struct distmind_request_record *record)
+static int answer(struct turn *turn, const struct distmind_claim_record *record)
 {
 	char reason[DISTMIND_REASON_LEN] = "";
 	struct pool *pool = turn->pool;
-	struct placement_request request;
+	struct placement_claim claim;
 	struct placement_answer placed;
 	int err, ret;
 
-	describe_request(record, &request);
+	describe_claim(record, &claim);
 	for (int tries = 0; tries < DECISION_TRIES; tries++) {
-		err = place(turn, &request, record->kind, !tries, &placed);
+		err = place(turn, &claim, record->kind, !tries, &placed);
 		if (err) {
 			refuse(pool, record, -err, placed.reason);
 			mark_answered(pool, record->id);
 			return update(turn);
 		}
-		err = distmind_pool_request_grant(pool->kernel, record->id, placed.gpus,
+		err = distmind_pool_claim_grant(pool->kernel, record->id, placed.gpus,
 						  record->count);
 		if (!err) {
 			log_grant(record, &placed);
@@ -138,7 +138,7 @@ static int answer(struct turn *turn, const struct distmind_request_record *recor
 		ret = update(turn);
 		if (ret)
 			return ret;
-		if (!table_find(&pool->requests, record->id))
+		if (!table_find(&pool->claims, record->id))
 			return 0;
 	}
 	/* ENOENT is about the gpu here, and would tell the tenant something else. */
@@ -201,7 +201,7 @@ static int bind_to(struct turn *turn, struct pool_vgpu *vgpu, uint32_t gpu)
 static int bind(struct turn *turn, struct pool_vgpu *vgpu)
 {
 	struct distmind_vgpu_record record = vgpu->record;
-	struct placement_request request = {
+	struct placement_claim claim = {
 		.need = {
 			.gpu_memory = record.memory,
 			.objective_ns = record.objective_ns,
@@ -212,7 +212,7 @@ static int bind(struct turn *turn, struct pool_vgpu *vgpu)
 	struct placement_answer placed;
 	int err;
 
-	err = place(turn, &request, vgpu->kind, false, &placed);
+	err = place(turn, &claim, vgpu->kind, false, &placed);
 	if (err) {
 		if (!vgpu->waits)
 			log_warning("vgpu-waits", LOG_U("vgpu", record.id),
@@ -289,8 +289,8 @@ static int recover(struct turn *turn)
 
 static int take_turn(struct turn *turn)
 {
-	struct distmind_request_record record;
-	struct pool_request *request;
+	struct distmind_claim_record record;
+	struct pool_claim *claim;
 	struct pool_vgpu *vgpu;
 	uint64_t from = 0;
 	int err;
@@ -307,10 +307,10 @@ static int take_turn(struct turn *turn)
 		if (err)
 			return err;
 	}
-	while ((request = first_waiting(turn->pool))) {
+	while ((claim = first_waiting(turn->pool))) {
 		if (turn->changes >= TURN_CHANGES)
 			return 1;
-		record = request->record;
+		record = claim->record;
 		err = answer(turn, &record);
 		if (err)
 			return err;

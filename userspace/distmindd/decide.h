@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The decisions: an answer for every request, a gpu for every vgpu that has
+ * The decisions: an answer for every claim, a gpu for every vgpu that has
  * lost its own (all of them by one plan), an end for gpus that stay lost. The
  * pool must be up to date.
  */

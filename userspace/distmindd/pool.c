@@ -24,7 +24,7 @@ void pool_init(struct pool *pool, struct distmind_pool *kernel)
 		.kernel = kernel,
 		.gpus.size = sizeof(struct pool_gpu),
 		.vgpus.size = sizeof(struct pool_vgpu),
-		.requests.size = sizeof(struct pool_request),
+		.claims.size = sizeof(struct pool_claim),
 		.stale = true,
 		.clock_us = clock_us,
 	};
@@ -34,7 +34,7 @@ void pool_free(struct pool *pool)
 {
 	table_free(&pool->gpus);
 	table_free(&pool->vgpus);
-	table_free(&pool->requests);
+	table_free(&pool->claims);
 	view_free(&pool->view);
 }
 
@@ -120,14 +120,14 @@ static int put_vgpu(struct pool *pool, const struct distmind_vgpu_record *record
 	return 0;
 }
 
-static int put_request(struct pool *pool, const struct distmind_request_record *record)
+static int put_claim(struct pool *pool, const struct distmind_claim_record *record)
 {
-	struct pool_request *request = table_add(&pool->requests, record->id);
+	struct pool_claim *claim = table_add(&pool->claims, record->id);
 
-	if (!request)
+	if (!claim)
 		return -ENOMEM;
-	request->record = *record;
-	request->seen = true;
+	claim->record = *record;
+	claim->seen = true;
 	return 0;
 }
 
@@ -155,11 +155,11 @@ static void take_event(const struct distmind_event *event, void *arg)
 	case DISTMIND_EVENT_VGPU_DEL:
 		table_remove(&pool->vgpus, event->vgpu.id);
 		break;
-	case DISTMIND_EVENT_REQUEST_ADD:
-		err = put_request(pool, &event->request);
+	case DISTMIND_EVENT_CLAIM_ADD:
+		err = put_claim(pool, &event->claim);
 		break;
-	case DISTMIND_EVENT_REQUEST_DEL:
-		table_remove(&pool->requests, event->request.id);
+	case DISTMIND_EVENT_CLAIM_DEL:
+		table_remove(&pool->claims, event->claim.id);
 		break;
 	case DISTMIND_EVENT_PREEMPT:
 		/* Nobody is bound elsewhere for it. */
@@ -182,14 +182,14 @@ static int list_vgpu(const struct distmind_vgpu_record *record, void *pool)
 	return put_vgpu(pool, record);
 }
 
-static int list_request(const struct distmind_request_record *record, void *pool)
+static int list_claim(const struct distmind_claim_record *record, void *pool)
 {
-	return put_request(pool, record);
+	return put_claim(pool, record);
 }
 
 static void forget_seen(struct pool *pool)
 {
-	struct pool_request *request;
+	struct pool_claim *claim;
 	struct pool_vgpu *vgpu;
 	struct pool_gpu *gpu;
 
@@ -197,8 +197,8 @@ static void forget_seen(struct pool *pool)
 		gpu->seen = false;
 	table_each(&pool->vgpus, vgpu)
 		vgpu->seen = false;
-	table_each(&pool->requests, request)
-		request->seen = false;
+	table_each(&pool->claims, claim)
+		claim->seen = false;
 }
 
 static void remove_unseen_gpus(struct pool *pool)
@@ -214,7 +214,7 @@ static void remove_unseen_gpus(struct pool *pool)
 
 static void remove_unseen(struct pool *pool)
 {
-	struct pool_request *request;
+	struct pool_claim *claim;
 	struct pool_vgpu *vgpu;
 
 	for (size_t i = pool->vgpus.count; i--;) {
@@ -222,10 +222,10 @@ static void remove_unseen(struct pool *pool)
 		if (!vgpu->seen)
 			table_remove(&pool->vgpus, vgpu->record.id);
 	}
-	for (size_t i = pool->requests.count; i--;) {
-		request = table_row(&pool->requests, i);
-		if (!request->seen)
-			table_remove(&pool->requests, request->record.id);
+	for (size_t i = pool->claims.count; i--;) {
+		claim = table_row(&pool->claims, i);
+		if (!claim->seen)
+			table_remove(&pool->claims, claim->record.id);
 	}
 }
 
@@ -246,7 +246,7 @@ static int list_all(struct pool *pool)
 		err = distmind_pool_vgpus(pool->kernel, list_vgpu, pool);
 	}
 	if (!err)
-		err = distmind_pool_requests(pool->kernel, list_request, pool);
+		err = distmind_pool_claims(pool->kernel, list_claim, pool);
 	if (err) {
 		pool->stale = true;
 		log_warning("pool-not-listed", LOG_S("reason", distmind_pool_error(pool->kernel)));
@@ -254,7 +254,7 @@ static int list_all(struct pool *pool)
 	}
 	remove_unseen(pool);
 	log_info("pool-listed", LOG_U("gpus", pool->gpus.count),
-		 LOG_U("vgpus", pool->vgpus.count), LOG_U("requests", pool->requests.count));
+		 LOG_U("vgpus", pool->vgpus.count), LOG_U("claims", pool->claims.count));
 	return 0;
 }
 

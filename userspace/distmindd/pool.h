@@ -38,8 +38,8 @@ struct pool_vgpu {
 	bool seen;
 };
 
-struct pool_request {
-	struct distmind_request_record record;
+struct pool_claim {
+	struct distmind_claim_record record;
 	bool answered; /* its end has not been reported yet */
 	bool seen;
 };
@@ -48,7 +48,7 @@ struct pool {
 	struct distmind_pool *kernel; /* not owned */
 	struct table gpus;
 	struct table vgpus;
-	struct table requests;
+	struct table claims;
 	struct view view;	   /* for placement; made by decide() */
 	bool stale;		   /* events were lost */
 	uint64_t (*clock_us)(void); /* monotonic */

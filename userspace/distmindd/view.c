@@ -122,10 +122,10 @@ static int refresh(struct view *view, const struct pool *pool, const struct conf
 }
 
 int view_place(struct view *view, const struct pool *pool, const struct config *config,
-	       const struct placement_request *request, const char *kind, bool observe,
+	       const struct placement_claim *claim, const char *kind, bool observe,
 	       struct placement_answer *answer)
 {
-	struct placement_request wanted = *request;
+	struct placement_claim wanted = *claim;
 	int err = view->fresh ? 0 : refresh(view, pool, config), number;
 
 	answer->reason[0] = '\0';

@@ -42,7 +42,7 @@ void view_forget(struct view *view);
  * placement_decide(), with a reason for every error. With observe it is counted.
  */
 int view_place(struct view *view, const struct pool *pool, const struct config *config,
-	       const struct placement_request *request, const char *kind, bool observe,
+	       const struct placement_claim *claim, const char *kind, bool observe,
 	       struct placement_answer *answer);
 
 /*

@@ -704,7 +704,7 @@ static bool evict_for(struct weights *weights, const struct pool *pool, uint64_t
 
 bool weights_follow(struct weights *weights, const struct pool *pool)
 {
-	const struct pool_request *request;
+	const struct pool_claim *claim;
 	struct weights_device *device, *next;
 	struct resident *resident;
 	bool changed = false;
@@ -722,9 +722,9 @@ bool weights_follow(struct weights *weights, const struct pool *pool)
 		}
 		reap(device);
 	}
-	table_each(&pool->requests, request)
-		if (!request->answered && !fits_somewhere(pool, request->record.memory))
-			changed |= evict_for(weights, pool, request->record.memory);
+	table_each(&pool->claims, claim)
+		if (!claim->answered && !fits_somewhere(pool, claim->record.memory))
+			changed |= evict_for(weights, pool, claim->record.memory);
 	return changed;
 }
 

@@ -66,7 +66,7 @@ size_t weights_gpus(const struct weights *weights, const struct manifest *manife
 void weights_rates(const struct weights *weights, bool staged, struct plan_rates *rates);
 
 /*
- * The pool has changed: leaves gpus that are gone, and evicts for requests that nothing has
+ * The pool has changed: leaves gpus that are gone, and evicts for claims that nothing has
  * room for otherwise. True: that changed the pool.
  */
 bool weights_follow(struct weights *weights, const struct pool *pool);

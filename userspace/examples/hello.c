@@ -7,7 +7,7 @@
 
 int main(void)
 {
-	struct distmind_request request = {
+	struct distmind_claim claim = {
 		.memory = 64 << 20,
 		.share = DISTMIND_SHARE_WHOLE / 2,
 		.sched_class = DISTMIND_CLASS_STANDARD,
@@ -20,7 +20,7 @@ int main(void)
 	void *address;
 	int err;
 
-	err = distmind_acquire(&request, &vgpu, reason);
+	err = distmind_acquire(&claim, &vgpu, reason);
 	if (err) {
 		fprintf(stderr, "hello: no vgpu: %s\n", reason);
 		return 1;

@@ -439,7 +439,7 @@ static void describe(struct infer *infer)
 
 static void acquire(struct infer *infer)
 {
-	struct distmind_request request = {
+	struct distmind_claim claim = {
 		.memory = ACTIVATIONS + infer->image.manifest.size,
 		.share = DISTMIND_SHARE_WHOLE / 2,
 		.sched_class = DISTMIND_CLASS_LATENCY,
@@ -450,7 +450,7 @@ static void acquire(struct infer *infer)
 	int err = distmind_vgpu_inherited(0, &infer->vgpu);
 
 	if (err == -ENOENT)
-		err = distmind_acquire(&request, &infer->vgpu, reason);
+		err = distmind_acquire(&claim, &infer->vgpu, reason);
 	if (err)
 		die_reason(reason, "no vgpu", err);
 }

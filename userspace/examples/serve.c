@@ -144,7 +144,7 @@ int main(int argc, char **argv)
 {
 	struct options options = { .rate = 20, .seconds = 10, .objective_ms = 20, .hidden = 64,
 				   .batch = 1 };
-	struct distmind_request request = {
+	struct distmind_claim claim = {
 		.share = DISTMIND_SHARE_WHOLE / 2,
 		.sched_class = DISTMIND_CLASS_LATENCY,
 		.name = "serve",
@@ -155,10 +155,10 @@ int main(int argc, char **argv)
 	struct net net;
 
 	parse(argc, argv, &options);
-	request.objective_ns = (uint64_t)(options.objective_ms * 1e6);
+	claim.objective_ns = (uint64_t)(options.objective_ms * 1e6);
 	net_init(&net, options.batch, INPUTS, options.hidden, CLASSES, false);
 	answer = net_tensor(&net, options.batch, CLASSES);
-	net_acquire(&net, &request);
+	net_acquire(&net, &claim);
 	net_weights(&net);
 	serve(&net, &answer); /* Warm up: the first one pays for faults on new memory. */
 

@@ -166,7 +166,7 @@ static double mean(const double *values, uint64_t count)
 int main(int argc, char **argv)
 {
 	struct options options = { .seconds = 10, .steps = 1e9, .hidden = 256, .batch = 32 };
-	struct distmind_request request = {
+	struct distmind_claim claim = {
 		.share = DISTMIND_SHARE_WHOLE / 2,
 		.sched_class = DISTMIND_CLASS_BEST_EFFORT,
 		.name = "train",
@@ -181,7 +181,7 @@ int main(int argc, char **argv)
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	lay_out(&net, &data, &options);
-	net_acquire(&net, &request);
+	net_acquire(&net, &claim);
 	net_weights(&net);
 	make_examples(&net, &data);
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 /*
- * Those that requests have; nobody is blamed for the others. Not the ids: what
+ * Those that claims have; nobody is blamed for the others. Not the ids: what
  * is wrong with an id is that there is no such object, and the text says which.
  */
 static const char *const gpu[] = {
@@ -28,10 +28,10 @@ static const char *const vgpu[] = {
 	[DISTMIND_A_VGPU_CAPPED] = "capped",
 };
 
-static const char *const request[] = {
-	[DISTMIND_A_REQUEST_GPU] = "gpu",
-	[DISTMIND_A_REQUEST_ERROR] = "error",
-	[DISTMIND_A_REQUEST_REASON] = "reason",
+static const char *const claim[] = {
+	[DISTMIND_A_CLAIM_GPU] = "gpu",
+	[DISTMIND_A_CLAIM_ERROR] = "error",
+	[DISTMIND_A_CLAIM_REASON] = "reason",
 };
 
 static const char *const extents[] = {
@@ -52,8 +52,8 @@ const char *distmind_attribute_name(uint8_t command, int attribute)
 	case DISTMIND_CMD_VGPU_NEW:
 	case DISTMIND_CMD_VGPU_SET:
 		return NAME(vgpu, attribute);
-	case DISTMIND_CMD_REQUEST_ANSWER:
-		return NAME(request, attribute);
+	case DISTMIND_CMD_CLAIM_ANSWER:
+		return NAME(claim, attribute);
 	case DISTMIND_CMD_EXTENTS_ADD:
 		return NAME(extents, attribute);
 	default:

@@ -38,7 +38,7 @@ struct distmind_vgpu;
 struct distmind_buffer;
 
 /* What an application asks the pool for. All zero but memory is a fair start. */
-struct distmind_request {
+struct distmind_claim {
 	uint64_t memory;	/* bytes, each vgpu; rounded up to whole pages */
 	uint64_t objective_ns;	/* latency objective, with DISTMIND_CLASS_LATENCY */
 	uint32_t share;		/* thousandths of a gpu; 0: a whole one */
@@ -52,11 +52,11 @@ struct distmind_request {
 };
 
 /*
- * Ask for vgpus and wait for the answer. vgpus has room for request->count.
+ * Ask for vgpus and wait for the answer. vgpus has room for claim->count.
  * A refusal's reason in words is put into reason, which may be NULL or has
  * room for DISTMIND_REASON_LEN characters.
  */
-int distmind_acquire(const struct distmind_request *request, struct distmind_vgpu **vgpus,
+int distmind_acquire(const struct distmind_claim *claim, struct distmind_vgpu **vgpus,
 		     char *reason);
 
 /* Open the vgpu of a device node, such as "/dev/distmind/vgpu3". */
@@ -406,7 +406,7 @@ struct distmind_extent_record {
 	uint32_t state; /* enum distmind_extent_state */
 };
 
-struct distmind_request_record {
+struct distmind_claim_record {
 	uint32_t id;
 	char name[DISTMIND_NAME_LEN];
 	char kind[DISTMIND_NAME_LEN];
@@ -418,7 +418,7 @@ struct distmind_request_record {
 	uint32_t sched_class;
 	uint64_t objective_ns;
 	uint32_t count;
-	uint32_t flags; /* enum distmind_request_flags */
+	uint32_t flags; /* enum distmind_claim_flags */
 	uint32_t remaining_ms;
 };
 
@@ -451,8 +451,8 @@ int distmind_pool_vgpus(struct distmind_pool *pool,
 int distmind_pool_buffers(struct distmind_pool *pool,
 			  int (*each)(const struct distmind_buffer_record *buffer, void *arg),
 			  void *arg);
-int distmind_pool_requests(struct distmind_pool *pool,
-			   int (*each)(const struct distmind_request_record *request, void *arg),
+int distmind_pool_claims(struct distmind_pool *pool,
+			   int (*each)(const struct distmind_claim_record *claim, void *arg),
 			   void *arg);
 int distmind_pool_gpu(struct distmind_pool *pool, uint32_t id, struct distmind_gpu_record *gpu);
 int distmind_pool_vgpu(struct distmind_pool *pool, uint32_t id, struct distmind_vgpu_record *vgpu);
@@ -495,10 +495,10 @@ int distmind_pool_extents(struct distmind_pool *pool, uint32_t buffer,
 			  int (*each)(const struct distmind_extent_record *extent, void *arg),
 			  void *arg);
 
-/* -ENOENT: the request was answered already, or is over. */
-int distmind_pool_request_grant(struct distmind_pool *pool, uint32_t id, const uint32_t *gpus,
+/* -ENOENT: the claim was answered already, or is over. */
+int distmind_pool_claim_grant(struct distmind_pool *pool, uint32_t id, const uint32_t *gpus,
 				unsigned int count);
-int distmind_pool_request_refuse(struct distmind_pool *pool, uint32_t id, int error,
+int distmind_pool_claim_refuse(struct distmind_pool *pool, uint32_t id, int error,
 				 const char *reason);
 
 /* Events */
@@ -510,8 +510,8 @@ enum distmind_event_type {
 	DISTMIND_EVENT_VGPU_ADD,
 	DISTMIND_EVENT_VGPU_CHANGE,
 	DISTMIND_EVENT_VGPU_DEL,
-	DISTMIND_EVENT_REQUEST_ADD,
-	DISTMIND_EVENT_REQUEST_DEL,
+	DISTMIND_EVENT_CLAIM_ADD,
+	DISTMIND_EVENT_CLAIM_DEL,
 	DISTMIND_EVENT_PREEMPT,
 	DISTMIND_EVENT_OVERRUN, /* events were lost: list everything again */
 };
@@ -521,7 +521,7 @@ struct distmind_event {
 	union {
 		struct distmind_gpu_record gpu;
 		struct distmind_vgpu_record vgpu;
-		struct distmind_request_record request;
+		struct distmind_claim_record claim;
 		struct distmind_preempt_record preempt;
 	};
 };

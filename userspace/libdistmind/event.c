@@ -45,16 +45,16 @@ int distmind_pool_subscribe(struct distmind_pool *pool)
 		return 0;
 	err = distmind_socket_open(events);
 	if (err)
-		return distmind_socket_fail(&pool->requests, err, NULL);
+		return distmind_socket_fail(&pool->commands, err, NULL);
 	grow_buffer(events);
 	err = distmind_socket_errno(nl_socket_set_nonblocking(events->nl));
 	if (!err)
 		err = join(events, DISTMIND_MCGRP_POOL);
 	if (!err)
-		err = join(events, DISTMIND_MCGRP_REQUESTS);
+		err = join(events, DISTMIND_MCGRP_CLAIMS);
 	if (err) {
 		distmind_socket_close(events);
-		return distmind_socket_fail(&pool->requests, err, NULL);
+		return distmind_socket_fail(&pool->commands, err, NULL);
 	}
 	return 0;
 }
@@ -66,7 +66,7 @@ int distmind_pool_subscribe_preempt(struct distmind_pool *pool)
 	if (err)
 		return err;
 	err = join(&pool->events, DISTMIND_MCGRP_PREEMPT);
-	return err ? distmind_socket_fail(&pool->requests, err, NULL) : 0;
+	return err ? distmind_socket_fail(&pool->commands, err, NULL) : 0;
 }
 
 int distmind_pool_event_fd(const struct distmind_pool *pool)
@@ -95,12 +95,12 @@ static int parse_event(const struct distmind_message *message, struct distmind_e
 	case DISTMIND_CMD_VGPU_DEL_NTF:
 		event->type = DISTMIND_EVENT_VGPU_DEL;
 		return distmind_record_vgpu(message->head, message->len, &event->vgpu);
-	case DISTMIND_CMD_REQUEST_ADD_NTF:
-		event->type = DISTMIND_EVENT_REQUEST_ADD;
-		return distmind_record_request(message->head, message->len, &event->request);
-	case DISTMIND_CMD_REQUEST_DEL_NTF:
-		event->type = DISTMIND_EVENT_REQUEST_DEL;
-		return distmind_record_request(message->head, message->len, &event->request);
+	case DISTMIND_CMD_CLAIM_ADD_NTF:
+		event->type = DISTMIND_EVENT_CLAIM_ADD;
+		return distmind_record_claim(message->head, message->len, &event->claim);
+	case DISTMIND_CMD_CLAIM_DEL_NTF:
+		event->type = DISTMIND_EVENT_CLAIM_DEL;
+		return distmind_record_claim(message->head, message->len, &event->claim);
 	case DISTMIND_CMD_PREEMPT_NTF:
 		event->type = DISTMIND_EVENT_PREEMPT;
 		return distmind_record_preempt(message->head, message->len, &event->preempt);
@@ -144,13 +144,13 @@ int distmind_pool_dispatch(struct distmind_pool *pool,
 	int ret;
 
 	if (!pool->events.nl)
-		return distmind_socket_fail(&pool->requests, -EBADF, "nobody subscribed");
+		return distmind_socket_fail(&pool->commands, -EBADF, "nobody subscribed");
 	for (;;) {
 		ret = distmind_socket_receive(&pool->events, take_event, &dispatch);
 		if (ret == -ENOBUFS)
 			hand_over(&dispatch, &overrun);
 		else if (ret < 0)
-			return distmind_socket_fail(&pool->requests, ret, NULL);
+			return distmind_socket_fail(&pool->commands, ret, NULL);
 		else if (!ret)
 			return dispatch.count;
 	}

@@ -18,7 +18,7 @@ int distmind_pool_open(struct distmind_pool **pool)
 	made = calloc(1, sizeof(*made));
 	if (!made)
 		return -ENOMEM;
-	err = distmind_socket_open(&made->requests);
+	err = distmind_socket_open(&made->commands);
 	if (err) {
 		free(made);
 		return err;
@@ -33,13 +33,13 @@ void distmind_pool_close(struct distmind_pool *pool)
 		return;
 	if (pool->events.nl)
 		distmind_socket_close(&pool->events);
-	distmind_socket_close(&pool->requests);
+	distmind_socket_close(&pool->commands);
 	free(pool);
 }
 
 const char *distmind_pool_error(const struct distmind_pool *pool)
 {
-	return pool->requests.error;
+	return pool->commands.error;
 }
 
 /* Records of one kind, collected before anybody sees the first of them. */
@@ -80,13 +80,13 @@ static int list(struct distmind_pool *pool, struct listing *listing, uint8_t com
 
 	do {
 		listing->count = 0;
-		msg = distmind_socket_request(&pool->requests, command, NLM_F_DUMP);
+		msg = distmind_socket_request(&pool->commands, command, NLM_F_DUMP);
 		if (!msg)
-			return distmind_socket_fail(&pool->requests, -ENOMEM, NULL);
-		err = distmind_socket_exchange(&pool->requests, msg, collect, listing);
+			return distmind_socket_fail(&pool->commands, -ENOMEM, NULL);
+		err = distmind_socket_exchange(&pool->commands, msg, collect, listing);
 	} while (err == -EAGAIN && ++tries < LISTING_TRIES);
 	if (err == -ENOMEM || err == -EBADMSG)
-		distmind_socket_fail(&pool->requests, err, NULL);
+		distmind_socket_fail(&pool->commands, err, NULL);
 	return err;
 }
 
@@ -111,7 +111,7 @@ static int list(struct distmind_pool *pool, struct listing *listing, uint8_t com
 DEFINE_LISTING(gpu, distmind_gpu_record, DISTMIND_CMD_GPU_GET)
 DEFINE_LISTING(vgpu, distmind_vgpu_record, DISTMIND_CMD_VGPU_GET)
 DEFINE_LISTING(buffer, distmind_buffer_record, DISTMIND_CMD_BUFFER_GET)
-DEFINE_LISTING(request, distmind_request_record, DISTMIND_CMD_REQUEST_GET)
+DEFINE_LISTING(claim, distmind_claim_record, DISTMIND_CMD_CLAIM_GET)
 
 /* One record, in answer to a request that is not a dump. */
 struct single {
@@ -136,11 +136,11 @@ int distmind_pool_exchange(struct distmind_pool *pool, struct nl_msg *msg, int p
 
 	if (!msg || put_error < 0) {
 		nlmsg_free(msg);
-		return distmind_socket_fail(&pool->requests, -ENOMEM, NULL);
+		return distmind_socket_fail(&pool->commands, -ENOMEM, NULL);
 	}
-	err = distmind_socket_exchange(&pool->requests, msg, each, arg);
+	err = distmind_socket_exchange(&pool->commands, msg, each, arg);
 	if (err == -EBADMSG)
-		distmind_socket_fail(&pool->requests, err, NULL);
+		distmind_socket_fail(&pool->commands, err, NULL);
 	return err;
 }
 
@@ -150,13 +150,13 @@ static int exchange(struct distmind_pool *pool, struct nl_msg *msg, int put_erro
 	int err = distmind_pool_exchange(pool, msg, put_error, single ? take_single : NULL, single);
 
 	if (!err && single && !single->found)
-		err = distmind_socket_fail(&pool->requests, -EBADMSG, NULL);
+		err = distmind_socket_fail(&pool->commands, -EBADMSG, NULL);
 	return err;
 }
 
 struct nl_msg *distmind_pool_about(struct distmind_pool *pool, uint8_t command, uint32_t id)
 {
-	struct nl_msg *msg = distmind_socket_request(&pool->requests, command, 0);
+	struct nl_msg *msg = distmind_socket_request(&pool->commands, command, 0);
 
 	if (msg && nla_put_u32(msg, 1, id) < 0) {
 		nlmsg_free(msg);
@@ -253,7 +253,7 @@ int distmind_pool_vgpu_create(struct distmind_pool *pool, struct distmind_vgpu_r
 	if (record->capped)
 		fields |= DISTMIND_SET_CAPPED;
 
-	msg = distmind_socket_request(&pool->requests, DISTMIND_CMD_VGPU_NEW, 0);
+	msg = distmind_socket_request(&pool->commands, DISTMIND_CMD_VGPU_NEW, 0);
 	if (msg) {
 		if (record->name[0])
 			put = nla_put_string(msg, DISTMIND_A_VGPU_NAME, record->name);
@@ -281,29 +281,29 @@ int distmind_pool_vgpu_delete(struct distmind_pool *pool, uint32_t id)
 	return exchange(pool, distmind_pool_about(pool, DISTMIND_CMD_VGPU_DEL, id), 0, NULL);
 }
 
-int distmind_pool_request_grant(struct distmind_pool *pool, uint32_t id, const uint32_t *gpus,
+int distmind_pool_claim_grant(struct distmind_pool *pool, uint32_t id, const uint32_t *gpus,
 				unsigned int count)
 {
-	struct nl_msg *msg = distmind_pool_about(pool, DISTMIND_CMD_REQUEST_ANSWER, id);
+	struct nl_msg *msg = distmind_pool_about(pool, DISTMIND_CMD_CLAIM_ANSWER, id);
 	int put = 0;
 
 	for (unsigned int i = 0; msg && !put && i < count; i++)
-		put = nla_put_u32(msg, DISTMIND_A_REQUEST_GPU, gpus[i]);
+		put = nla_put_u32(msg, DISTMIND_A_CLAIM_GPU, gpus[i]);
 	return exchange(pool, msg, put, NULL);
 }
 
-int distmind_pool_request_refuse(struct distmind_pool *pool, uint32_t id, int error,
+int distmind_pool_claim_refuse(struct distmind_pool *pool, uint32_t id, int error,
 				 const char *reason)
 {
-	struct nl_msg *msg = distmind_pool_about(pool, DISTMIND_CMD_REQUEST_ANSWER, id);
+	struct nl_msg *msg = distmind_pool_about(pool, DISTMIND_CMD_CLAIM_ANSWER, id);
 	char text[DISTMIND_REASON_LEN] = "";
 	int put = 0;
 
 	strncat(text, reason ? reason : "", sizeof(text) - 1);
 	if (msg) {
-		put = nla_put_u32(msg, DISTMIND_A_REQUEST_ERROR, (uint32_t)error);
+		put = nla_put_u32(msg, DISTMIND_A_CLAIM_ERROR, (uint32_t)error);
 		if (!put)
-			put = nla_put_string(msg, DISTMIND_A_REQUEST_REASON, text);
+			put = nla_put_string(msg, DISTMIND_A_CLAIM_REASON, text);
 	}
 	return exchange(pool, msg, put, NULL);
 }

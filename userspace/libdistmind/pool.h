@@ -5,9 +5,9 @@
 #include "distmind.h"
 #include "socket.h"
 
-/* Requests and events have a socket each, so that neither waits for the other. */
+/* Commands and events have a socket each, so that neither waits for the other. */
 struct distmind_pool {
-	struct distmind_socket requests;
+	struct distmind_socket commands;
 	struct distmind_socket events; /* nl is NULL until somebody subscribes */
 };
 

@@ -47,14 +47,14 @@ static const struct nla_policy buffer_policy[DISTMIND_A_BUFFER_MAX + 1] = {
 	[DISTMIND_A_BUFFER_PINS] = U32,
 };
 
-static const struct nla_policy request_policy[DISTMIND_A_REQUEST_MAX + 1] = {
-	[DISTMIND_A_REQUEST_ID] = U32,	      [DISTMIND_A_REQUEST_NAME] = TEXT,
-	[DISTMIND_A_REQUEST_PID] = U32,	      [DISTMIND_A_REQUEST_UID] = U32,
-	[DISTMIND_A_REQUEST_GID] = U32,	      [DISTMIND_A_REQUEST_MEMORY] = U64,
-	[DISTMIND_A_REQUEST_SHARE] = U32,     [DISTMIND_A_REQUEST_CLASS] = U32,
-	[DISTMIND_A_REQUEST_OBJECTIVE] = U64, [DISTMIND_A_REQUEST_COUNT] = U32,
-	[DISTMIND_A_REQUEST_FLAGS] = U32,     [DISTMIND_A_REQUEST_KIND] = TEXT,
-	[DISTMIND_A_REQUEST_REMAINING] = U32,
+static const struct nla_policy claim_policy[DISTMIND_A_CLAIM_MAX + 1] = {
+	[DISTMIND_A_CLAIM_ID] = U32,	      [DISTMIND_A_CLAIM_NAME] = TEXT,
+	[DISTMIND_A_CLAIM_PID] = U32,	      [DISTMIND_A_CLAIM_UID] = U32,
+	[DISTMIND_A_CLAIM_GID] = U32,	      [DISTMIND_A_CLAIM_MEMORY] = U64,
+	[DISTMIND_A_CLAIM_SHARE] = U32,     [DISTMIND_A_CLAIM_CLASS] = U32,
+	[DISTMIND_A_CLAIM_OBJECTIVE] = U64, [DISTMIND_A_CLAIM_COUNT] = U32,
+	[DISTMIND_A_CLAIM_FLAGS] = U32,     [DISTMIND_A_CLAIM_KIND] = TEXT,
+	[DISTMIND_A_CLAIM_REMAINING] = U32,
 };
 
 static const struct nla_policy preempt_policy[DISTMIND_A_PREEMPT_MAX + 1] = {
@@ -199,27 +199,27 @@ int distmind_record_buffer(struct nlattr *head, int len, void *record)
 	return 0;
 }
 
-int distmind_record_request(struct nlattr *head, int len, void *record)
+int distmind_record_claim(struct nlattr *head, int len, void *record)
 {
-	struct nlattr *table[DISTMIND_A_REQUEST_MAX + 1];
-	struct distmind_request_record *request = record;
+	struct nlattr *table[DISTMIND_A_CLAIM_MAX + 1];
+	struct distmind_claim_record *claim = record;
 
-	if (parse(table, DISTMIND_A_REQUEST_MAX, head, len, request_policy))
+	if (parse(table, DISTMIND_A_CLAIM_MAX, head, len, claim_policy))
 		return -EBADMSG;
-	memset(request, 0, sizeof(*request));
-	request->id = get_u32(table[DISTMIND_A_REQUEST_ID]);
-	get_text(request->name, table[DISTMIND_A_REQUEST_NAME]);
-	get_text(request->kind, table[DISTMIND_A_REQUEST_KIND]);
-	request->pid = get_u32(table[DISTMIND_A_REQUEST_PID]);
-	request->uid = get_u32(table[DISTMIND_A_REQUEST_UID]);
-	request->gid = get_u32(table[DISTMIND_A_REQUEST_GID]);
-	request->memory = get_u64(table[DISTMIND_A_REQUEST_MEMORY]);
-	request->share = get_u32(table[DISTMIND_A_REQUEST_SHARE]);
-	request->sched_class = get_u32(table[DISTMIND_A_REQUEST_CLASS]);
-	request->objective_ns = get_u64(table[DISTMIND_A_REQUEST_OBJECTIVE]);
-	request->count = get_u32(table[DISTMIND_A_REQUEST_COUNT]);
-	request->flags = get_u32(table[DISTMIND_A_REQUEST_FLAGS]);
-	request->remaining_ms = get_u32(table[DISTMIND_A_REQUEST_REMAINING]);
+	memset(claim, 0, sizeof(*claim));
+	claim->id = get_u32(table[DISTMIND_A_CLAIM_ID]);
+	get_text(claim->name, table[DISTMIND_A_CLAIM_NAME]);
+	get_text(claim->kind, table[DISTMIND_A_CLAIM_KIND]);
+	claim->pid = get_u32(table[DISTMIND_A_CLAIM_PID]);
+	claim->uid = get_u32(table[DISTMIND_A_CLAIM_UID]);
+	claim->gid = get_u32(table[DISTMIND_A_CLAIM_GID]);
+	claim->memory = get_u64(table[DISTMIND_A_CLAIM_MEMORY]);
+	claim->share = get_u32(table[DISTMIND_A_CLAIM_SHARE]);
+	claim->sched_class = get_u32(table[DISTMIND_A_CLAIM_CLASS]);
+	claim->objective_ns = get_u64(table[DISTMIND_A_CLAIM_OBJECTIVE]);
+	claim->count = get_u32(table[DISTMIND_A_CLAIM_COUNT]);
+	claim->flags = get_u32(table[DISTMIND_A_CLAIM_FLAGS]);
+	claim->remaining_ms = get_u32(table[DISTMIND_A_CLAIM_REMAINING]);
 	return 0;
 }
 

@@ -17,7 +17,7 @@ typedef int (*distmind_record_parser)(struct nlattr *head, int len, void *record
 int distmind_record_gpu(struct nlattr *head, int len, void *record);
 int distmind_record_vgpu(struct nlattr *head, int len, void *record);
 int distmind_record_buffer(struct nlattr *head, int len, void *record);
-int distmind_record_request(struct nlattr *head, int len, void *record);
+int distmind_record_claim(struct nlattr *head, int len, void *record);
 int distmind_record_preempt(struct nlattr *head, int len, void *record);
 
 #endif

@@ -12,9 +12,9 @@
 
 #define TIMEOUT_DEFAULT_MS 30000
 
-int distmind_ioctl(int fd, unsigned long request, void *arg)
+int distmind_ioctl(int fd, unsigned long claim, void *arg)
 {
-	return ioctl(fd, request, arg) < 0 ? -errno : 0;
+	return ioctl(fd, claim, arg) < 0 ? -errno : 0;
 }
 
 int distmind_open(const char *path)
@@ -86,7 +86,7 @@ static void free_vgpus(struct distmind_vgpu **vgpus, uint32_t count)
 	}
 }
 
-/* Before the request, so that nothing that was granted can be lost for want of memory. */
+/* Before the claim, so that nothing that was granted can be lost for want of memory. */
 static int alloc_vgpus(struct distmind_vgpu **vgpus, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
@@ -129,28 +129,28 @@ static int acquire_from(int control, struct distmind_acquire *acquire,
 	return 0;
 }
 
-int distmind_acquire(const struct distmind_request *request, struct distmind_vgpu **vgpus,
+int distmind_acquire(const struct distmind_claim *claim, struct distmind_vgpu **vgpus,
 		     char *reason)
 {
 	struct distmind_acquire acquire = {
-		.memory = request->memory,
-		.objective_ns = request->objective_ns,
-		.share = request->share ? request->share : DISTMIND_SHARE_WHOLE,
-		.sched_class = request->sched_class,
-		.count = request->count ? request->count : 1,
-		.flags = (request->same_box ? DISTMIND_ACQUIRE_SAME_BOX : 0) |
-			 (request->capped ? DISTMIND_ACQUIRE_CAPPED : 0),
-		.timeout_ms = request->timeout_ms ? request->timeout_ms : TIMEOUT_DEFAULT_MS,
+		.memory = claim->memory,
+		.objective_ns = claim->objective_ns,
+		.share = claim->share ? claim->share : DISTMIND_SHARE_WHOLE,
+		.sched_class = claim->sched_class,
+		.count = claim->count ? claim->count : 1,
+		.flags = (claim->same_box ? DISTMIND_ACQUIRE_SAME_BOX : 0) |
+			 (claim->capped ? DISTMIND_ACQUIRE_CAPPED : 0),
+		.timeout_ms = claim->timeout_ms ? claim->timeout_ms : TIMEOUT_DEFAULT_MS,
 	};
 	int control, err;
 
 	if (reason)
 		*reason = '\0';
 	if (acquire.count > DISTMIND_ACQUIRE_MAX)
-		return refuse(reason, -EINVAL, "too many vgpus in one request");
-	if (copy_name(acquire.name, request->name))
+		return refuse(reason, -EINVAL, "too many vgpus in one claim");
+	if (copy_name(acquire.name, claim->name))
 		return refuse(reason, -EINVAL, "the name is too long");
-	if (copy_name(acquire.kind, request->kind))
+	if (copy_name(acquire.kind, claim->kind))
 		return refuse(reason, -EINVAL, "the name of the gpu kind is too long");
 
 	control = distmind_open(DISTMIND_CONTROL);

@@ -256,7 +256,7 @@ static double score_clustering(struct placement *placement, uint32_t box,
 		return 0;
 	for (uint32_t i = pool->boxes.rows[box].first_grant; i != PLACEMENT_NONE;
 	     i = pool->grants.rows[i].next_in_box)
-		there |= affinity(&pool->grants.rows[i].request.need);
+		there |= affinity(&pool->grants.rows[i].claim.need);
 	return floor(25 * (8 - (double)class->share / PLACEMENT_WHOLE) / 8) +
 	       (there == own ? 75 : there & own ? 50 : there ? 0 : 25);
 }
@@ -269,11 +269,11 @@ const struct placement_policy placement_policies[] = {
 	  .score = score_first_fit },
 	{ .name = "best-fit", .summary = "the box that has least left",
 	  .score = score_best_fit },
-	{ .name = "dot-product", .summary = "the box that is least like the request",
+	{ .name = "dot-product", .summary = "the box that is least like the claim",
 	  .score = score_dot_product },
 	{ .name = "packing", .summary = "shared gpus, then used boxes, then free ones",
 	  .score = score_packing },
-	{ .name = "clustering", .summary = "boxes with requests of the same sort",
+	{ .name = "clustering", .summary = "boxes with claims of the same sort",
 	  .score = score_clustering, .by_box = true },
 	{ .name = "fgd", .summary = "fragmentation gradient descent (ATC '23)",
 	  .score = placement_fgd_score, .knows_demand = true },

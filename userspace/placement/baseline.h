@@ -17,13 +17,13 @@ int placement_compare(struct placement *placement, const struct placement_need *
 		      uint32_t *box, uint32_t *holes);
 
 /*
- * FGD's score of a box (Weng et al., ATC '23), with the typical requests in memo: the
+ * FGD's score of a box (Weng et al., ATC '23), with the typical claims in memo: the
  * most frequent that make 95 % of the demand.
  */
 double placement_fgd_score(struct placement *placement, uint32_t box,
 			   const struct placement_need *need, uint32_t *hole);
 
-/* One of FGD's typical requests. */
+/* One of FGD's typical claims. */
 struct placement_typical {
 	uint64_t cpu, kinds;
 	uint32_t count, share;

@@ -5,7 +5,7 @@
  */
 #include "cutting.h"
 
-#include "request.h"
+#include "claim.h"
 
 #include <math.h>
 #include <string.h>

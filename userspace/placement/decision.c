@@ -113,27 +113,27 @@ static int decide_plain(struct placement *placement, const struct placement_need
 	return 0;
 }
 
-static int decide_scanning(struct placement *placement, const struct placement_request *request,
+static int decide_scanning(struct placement *placement, const struct placement_claim *claim,
 			   struct placement_answer *answer)
 {
 	struct placement_scorer scorer = { placement->pool, &placement->prices };
 	struct placement_candidate best;
 
-	if (!placement_scan(&scorer, request, NULL, &best, 1))
+	if (!placement_scan(&scorer, claim, NULL, &best, 1))
 		return -ENOSPC;
 	answer->box = best.box;
-	answer->count = request->need.count;
+	answer->count = claim->need.count;
 	memcpy(answer->gpus, best.gpus, answer->count * sizeof(*best.gpus));
 	answer->score = best.score;
 	return 0;
 }
 
 /* One gpu after the other, each where it costs least. */
-static int decide_anywhere(struct placement *placement, const struct placement_request *request,
+static int decide_anywhere(struct placement *placement, const struct placement_claim *claim,
 			   struct placement_answer *answer)
 {
 	struct placement_scorer scorer = { placement->pool, &placement->prices };
-	struct placement_request one = *request;
+	struct placement_claim one = *claim;
 	struct placement_candidate best;
 	uint8_t *except = calloc(1, placement->pool->gpus.count / 8 + 1);
 
@@ -141,7 +141,7 @@ static int decide_anywhere(struct placement *placement, const struct placement_r
 		return -ENOMEM;
 	one.need.count = 1;
 	answer->score = (struct placement_score){ 0 };
-	for (answer->count = 0; answer->count < request->need.count; answer->count++) {
+	for (answer->count = 0; answer->count < claim->need.count; answer->count++) {
 		if (!placement_scan(&scorer, &one, except, &best, 1))
 			break;
 		if (!answer->count)
@@ -153,58 +153,58 @@ static int decide_anywhere(struct placement *placement, const struct placement_r
 			answer->score.terms[i] += best.score.terms[i];
 	}
 	free(except);
-	return answer->count == request->need.count ? 0 : -ENOSPC;
+	return answer->count == claim->need.count ? 0 : -ENOSPC;
 }
 
-static int decide_comparing(struct placement *placement, const struct placement_request *request,
+static int decide_comparing(struct placement *placement, const struct placement_claim *claim,
 			    struct placement_answer *answer)
 {
 	uint32_t holes[PLACEMENT_GPUS_MAX];
 	int err;
 
-	err = placement_compare(placement, &request->need, &answer->box, holes);
+	err = placement_compare(placement, &claim->need, &answer->box, holes);
 	if (!err)
-		take_gpus(placement->pool, &request->need, holes, answer);
+		take_gpus(placement->pool, &claim->need, holes, answer);
 	return err;
 }
 
-int placement_decide(struct placement *placement, const struct placement_request *request,
+int placement_decide(struct placement *placement, const struct placement_claim *claim,
 		     struct placement_answer *answer)
 {
 	int err;
 
 	answer->reason[0] = '\0';
 	answer->count = 0;
-	err = placement_request_check(request, answer->reason);
+	err = placement_claim_check(claim, answer->reason);
 	if (err)
 		return err;
-	if (placement->policy->score && placement_request_plain(request) &&
-	    placement_need_one_box(&request->need)) {
-		err = decide_comparing(placement, request, answer);
+	if (placement->policy->score && placement_claim_plain(claim) &&
+	    placement_need_one_box(&claim->need)) {
+		err = decide_comparing(placement, claim, answer);
 	} else {
 		err = placement_price(placement);
 		if (err)
 			;
-		else if (!placement_need_one_box(&request->need))
-			err = decide_anywhere(placement, request, answer);
-		else if (placement_request_plain(request))
-			err = decide_plain(placement, &request->need, answer);
+		else if (!placement_need_one_box(&claim->need))
+			err = decide_anywhere(placement, claim, answer);
+		else if (placement_claim_plain(claim))
+			err = decide_plain(placement, &claim->need, answer);
 		else
-			err = decide_scanning(placement, request, answer);
+			err = decide_scanning(placement, claim, answer);
 	}
 	if (err == -ENOSPC && !placement->terse)
-		placement_reason(placement->pool, request, answer->reason);
+		placement_reason(placement->pool, claim, answer->reason);
 	else if (err && err != -ENOSPC)
 		snprintf(answer->reason, sizeof(answer->reason), "cannot decide: %s",
 			 strerror(-err));
 	return err;
 }
 
-int placement_explain(struct placement *placement, const struct placement_request *request,
+int placement_explain(struct placement *placement, const struct placement_claim *claim,
 		      struct placement_candidate *best, uint32_t room)
 {
 	struct placement_scorer scorer = { placement->pool, &placement->prices };
 	int err = placement_price(placement);
 
-	return err ? err : (int)placement_scan(&scorer, request, NULL, best, room);
+	return err ? err : (int)placement_scan(&scorer, claim, NULL, best, room);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A decision: which gpus for a request. The brain is a pool, the demand seen so far,
+ * A decision: which gpus for a claim. The brain is a pool, the demand seen so far,
  * the prices that follow from both, and a policy. Without I/O, clocks or threads:
  * the same calls give the same answers, in the daemon and in a simulation.
  *
- *   placement_observe()   a request came: count it
+ *   placement_observe()   a claim came: count it
  *   placement_decide()    where to put it, or why not; nothing is changed
  *   placement_pool_grant() put it there
  */
@@ -16,14 +16,14 @@
 struct placement;
 
 /*
- * A way to choose among the boxes that a request fits into, for comparison: each box
+ * A way to choose among the boxes that a claim fits into, for comparison: each box
  * gets a score, the highest wins, the first among equals. Without score: the
  * default, which is this library's own.
  */
 struct placement_policy {
 	const char *name;
 	const char *summary;
-	bool knows_demand; /* wants all requests observed before the first decision */
+	bool knows_demand; /* wants all claims observed before the first decision */
 	bool by_box;	   /* the score depends on more than the class of the box */
 	bool fractions;	   /* gpus are cut into Conspirator's shapes */
 	/* The score, and for a need of one gpu the hole to take. */
@@ -51,7 +51,7 @@ struct placement {
 };
 
 struct placement_answer {
-	uint32_t box; /* of the first gpu; of the host for a request without gpus */
+	uint32_t box; /* of the first gpu; of the host for a claim without gpus */
 	uint32_t count;
 	uint32_t gpus[PLACEMENT_GPUS_MAX];
 	struct placement_score score;	  /* of the default policy */
@@ -71,7 +71,7 @@ void placement_observe(struct placement *placement, const struct placement_need 
  * 0, or a negative errno with the reason filled in: -ENOSPC when it fits nowhere,
  * -EINVAL when it asks for what cannot be.
  */
-int placement_decide(struct placement *placement, const struct placement_request *request,
+int placement_decide(struct placement *placement, const struct placement_claim *claim,
 		     struct placement_answer *answer);
 
 /*
@@ -79,7 +79,7 @@ int placement_decide(struct placement *placement, const struct placement_request
  * of their scores. Returns how many or a negative errno.
  */
 struct placement_candidate;
-int placement_explain(struct placement *placement, const struct placement_request *request,
+int placement_explain(struct placement *placement, const struct placement_claim *claim,
 		      struct placement_candidate *best, uint32_t room);
 
 /* The prices of now; made anew if the demand has changed. */

@@ -9,7 +9,7 @@
 #define FIRST_LOOK 20
 #define LONGEST_WAIT 16384
 #define FADE_AT 131072
-/* Part of the requests that would have to be others for it to be the same demand. */
+/* Part of the claims that would have to be others for it to be the same demand. */
 #define NOTICED 0.05
 
 void placement_demand_free(struct placement_demand *demand)

@@ -7,7 +7,7 @@
 #ifndef DISTMIND_PLACEMENT_DEMAND_H
 #define DISTMIND_PLACEMENT_DEMAND_H
 
-#include "request.h"
+#include "claim.h"
 
 struct placement_demand_row {
 	struct placement_need need;

@@ -8,7 +8,7 @@
  */
 #include "fraction.h"
 
-#include "request.h"
+#include "claim.h"
 
 #include <errno.h>
 #include <math.h>

@@ -50,7 +50,7 @@ struct placement_move *placement_plan_take(struct placement_plan *plan,
 
 	*move = (struct placement_move){
 		.grant = number,
-		.request = grant->request,
+		.claim = grant->claim,
 		.from_box = grant->box,
 		.to_box = PLACEMENT_NONE,
 	};
@@ -65,10 +65,10 @@ struct placement_move *placement_plan_take(struct placement_plan *plan,
 void placement_plan_put(struct placement_move *move, struct placement_pool *pool, uint32_t box,
 			const uint32_t *gpus)
 {
-	for (uint32_t i = 0; i < move->request.need.count; i++)
+	for (uint32_t i = 0; i < move->claim.need.count; i++)
 		move->to[i] = gpus[i];
 	move->to_box = box;
-	placement_pool_grant(pool, &move->request, box, gpus);
+	placement_pool_grant(pool, &move->claim, box, gpus);
 }
 
 void placement_plan_back(struct placement_plan *plan, struct placement_pool *pool)
@@ -77,7 +77,7 @@ void placement_plan_back(struct placement_plan *plan, struct placement_pool *poo
 
 	if (move->to_box != PLACEMENT_NONE)
 		placement_pool_release(pool, move->grant);
-	placement_pool_grant(pool, &move->request, move->from_box, move->from);
+	placement_pool_grant(pool, &move->claim, move->from_box, move->from);
 }
 
 void placement_plan_undo(struct placement_plan *plan, struct placement *placement)

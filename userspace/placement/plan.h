@@ -16,7 +16,7 @@
 
 struct placement_move {
 	uint32_t grant;
-	struct placement_request request;
+	struct placement_claim claim;
 	uint32_t from_box, to_box; /* to_box PLACEMENT_NONE: there is no place */
 	uint32_t from[PLACEMENT_GPUS_MAX], to[PLACEMENT_GPUS_MAX];
 	bool spare; /* onto a spare */

@@ -235,7 +235,7 @@ static void use_host(struct placement_pool *pool, uint32_t box, const struct pla
 
 static void add_hold(struct placement_pool *pool, uint32_t grant, uint32_t number)
 {
-	const struct placement_need *need = &pool->grants.rows[grant].request.need;
+	const struct placement_need *need = &pool->grants.rows[grant].claim.need;
 	struct placement_gpu *gpu = &pool->gpus.rows[number];
 	struct placement_hold *hold;
 	uint32_t slot = pool->free_hold;
@@ -261,7 +261,7 @@ static void add_hold(struct placement_pool *pool, uint32_t grant, uint32_t numbe
 	gpu->first_hold = slot;
 	gpu->share_used += hold->share;
 	gpu->memory_used += need->gpu_memory;
-	gpu->isolated += pool->grants.rows[grant].request.isolate;
+	gpu->isolated += pool->grants.rows[grant].claim.isolate;
 }
 
 static void remove_hold(struct placement_pool *pool, uint32_t slot)
@@ -270,8 +270,8 @@ static void remove_hold(struct placement_pool *pool, uint32_t slot)
 	struct placement_gpu *gpu = &pool->gpus.rows[hold->gpu];
 
 	gpu->share_used -= hold->share;
-	gpu->isolated -= pool->grants.rows[hold->grant].request.isolate;
-	gpu->memory_used -= pool->grants.rows[hold->grant].request.need.gpu_memory;
+	gpu->isolated -= pool->grants.rows[hold->grant].claim.isolate;
+	gpu->memory_used -= pool->grants.rows[hold->grant].claim.need.gpu_memory;
 	if (hold->prev_on_gpu != PLACEMENT_NONE)
 		pool->holds.rows[hold->prev_on_gpu].next_on_gpu = hold->next_on_gpu;
 	else
@@ -293,11 +293,11 @@ static void update_boxes(struct placement_pool *pool, uint32_t box, const uint32
 			placement_classes_update(pool, pool->gpus.rows[gpus[i]].box);
 }
 
-int placement_pool_grant(struct placement_pool *pool, const struct placement_request *request,
+int placement_pool_grant(struct placement_pool *pool, const struct placement_claim *claim,
 			 uint32_t box, const uint32_t *gpus)
 {
 	struct placement_box *home = &pool->boxes.rows[box];
-	const struct placement_need *need = &request->need;
+	const struct placement_need *need = &claim->need;
 	uint32_t number = pool->free_grant;
 	struct placement_grant *grant;
 	int err = 0;
@@ -315,7 +315,7 @@ int placement_pool_grant(struct placement_pool *pool, const struct placement_req
 		number = pool->grants.count++;
 	grant = &pool->grants.rows[number];
 	*grant = (struct placement_grant){
-		.request = *request,
+		.claim = *claim,
 		.box = box,
 		.first_hold = PLACEMENT_NONE,
 		.prev_in_box = PLACEMENT_NONE,
@@ -343,8 +343,8 @@ void placement_pool_release(struct placement_pool *pool, uint32_t number)
 		gpus[count++] = pool->holds.rows[slot].gpu;
 		remove_hold(pool, slot);
 	}
-	use_host(pool, box, &grant->request.need, -1);
-	pool->milli_used -= placement_need_milli(&grant->request.need);
+	use_host(pool, box, &grant->claim.need, -1);
+	pool->milli_used -= placement_need_milli(&grant->claim.need);
 	if (grant->prev_in_box != PLACEMENT_NONE)
 		pool->grants.rows[grant->prev_in_box].next_in_box = grant->next_in_box;
 	else

@@ -14,7 +14,7 @@
 #ifndef DISTMIND_PLACEMENT_POOL_H
 #define DISTMIND_PLACEMENT_POOL_H
 
-#include "request.h"
+#include "claim.h"
 
 #include <stddef.h>
 
@@ -82,7 +82,7 @@ struct placement_hold {
 };
 
 struct placement_grant {
-	struct placement_request request;
+	struct placement_claim claim;
 	uint32_t box;	     /* PLACEMENT_NONE: unused; of its first gpu if in several */
 	uint32_t first_hold; /* or the next unused grant */
 	uint32_t prev_in_box, next_in_box;
@@ -147,11 +147,11 @@ void placement_pool_set_host(struct placement_pool *pool, uint32_t host, bool fa
 void placement_pool_cache_model(struct placement_pool *pool, uint32_t gpu, uint64_t model);
 
 /*
- * Put a request on gpus (need.count of them) in a box, whether it fits or not:
+ * Put a claim on gpus (need.count of them) in a box, whether it fits or not:
  * the truth may be more than was planned. Without gpus, on the box's host.
  * Returns the grant's number or -ENOMEM.
  */
-int placement_pool_grant(struct placement_pool *pool, const struct placement_request *request,
+int placement_pool_grant(struct placement_pool *pool, const struct placement_claim *claim,
 			 uint32_t box, const uint32_t *gpus);
 void placement_pool_release(struct placement_pool *pool, uint32_t grant);
 

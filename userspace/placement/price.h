@@ -11,7 +11,7 @@
 
 #define PLACEMENT_LEVELS 7 /* of numbers of gpus: 1, 2, 4, ... 64 */
 
-/* Requests for whole gpus, that need no more than that much cpu: their part of all. */
+/* Claims for whole gpus, that need no more than that much cpu: their part of all. */
 struct placement_step {
 	uint64_t cpu;
 	double part;
@@ -23,7 +23,7 @@ struct placement_prices {
 	/* What goes with a thousandth of a gpu in the mean; 0: nothing is asked for. */
 	double cpu, memory, gpu_memory;
 	double scarcity[PLACEMENT_KINDS_MAX]; /* demand for this very kind, against its part */
-	double whole; /* part of the requests that are for whole gpus */
+	double whole; /* part of the claims that are for whole gpus */
 	struct placement_step *steps; /* for each kind and level, growing */
 	uint32_t first_step[PLACEMENT_KINDS_MAX][PLACEMENT_LEVELS + 1];
 };
@@ -34,7 +34,7 @@ void placement_prices_free(struct placement_prices *prices);
 int placement_prices_make(struct placement_prices *prices, const struct placement_demand *demand,
 			  const struct placement_pool *pool);
 
-/* The part of the requests that whole gpus with that much cpu beside them serve. */
+/* The part of the claims that whole gpus with that much cpu beside them serve. */
 double placement_prices_served(const struct placement_prices *prices, uint32_t kind,
 			       uint32_t gpus, uint64_t cpu);
 

@@ -14,7 +14,7 @@
 
 struct reason {
 	const struct placement_pool *pool;
-	const struct placement_request *request;
+	const struct placement_claim *claim;
 	char *text;
 };
 
@@ -57,7 +57,7 @@ static bool is_kind(const struct placement_need *need, const struct placement_gp
 
 static bool is_candidate(const struct reason *reason, const struct placement_gpu *gpu)
 {
-	return gpu->state == PLACEMENT_READY && is_kind(&reason->request->need, gpu);
+	return gpu->state == PLACEMENT_READY && is_kind(&reason->claim->need, gpu);
 }
 
 static bool no_such_kind(struct reason *reason, const char *wanted)
@@ -87,7 +87,7 @@ void placement_reason_kind(const struct placement_pool *pool, const char *kind, 
 static bool no_ready_gpu(struct reason *reason)
 {
 	const struct placement_pool *pool = reason->pool;
-	const struct placement_need *need = &reason->request->need;
+	const struct placement_need *need = &reason->claim->need;
 	uint32_t of_state[PLACEMENT_FAILED + 1] = { 0 };
 	char wanted[DISTMIND_REASON_LEN / 3];
 
@@ -118,7 +118,7 @@ static bool no_ready_gpu(struct reason *reason)
 static bool short_of_memory(struct reason *reason, bool whole)
 {
 	const struct placement_pool *pool = reason->pool;
-	const struct placement_need *need = &reason->request->need;
+	const struct placement_need *need = &reason->claim->need;
 	const struct placement_gpu *best = NULL;
 	char wanted[SIZE_TEXT_LEN], largest[SIZE_TEXT_LEN];
 	uint64_t has, best_has = 0;
@@ -148,7 +148,7 @@ static bool short_of_memory(struct reason *reason, bool whole)
 static bool short_of_share(struct reason *reason)
 {
 	const struct placement_pool *pool = reason->pool;
-	const struct placement_need *need = &reason->request->need;
+	const struct placement_need *need = &reason->claim->need;
 	const struct placement_gpu *best = NULL;
 	char memory[SIZE_TEXT_LEN + 32] = "", size[SIZE_TEXT_LEN];
 
@@ -182,8 +182,8 @@ static bool fits(const struct reason *reason, uint32_t number, bool company)
 	struct placement_hole hole = placement_gpu_hole(gpu);
 
 	return gpu->state == PLACEMENT_READY &&
-	       placement_fits_hole(reason->pool, &hole, &reason->request->need) &&
-	       (!company || placement_suits_gpu(reason->pool, number, reason->request));
+	       placement_fits_hole(reason->pool, &hole, &reason->claim->need) &&
+	       (!company || placement_suits_gpu(reason->pool, number, reason->claim));
 }
 
 static uint32_t count_fits(const struct reason *reason, bool company)
@@ -197,7 +197,7 @@ static uint32_t count_fits(const struct reason *reason, bool company)
 
 static bool short_of_gpus(struct reason *reason)
 {
-	uint32_t wanted = reason->request->need.count;
+	uint32_t wanted = reason->claim->need.count;
 	uint32_t fit = count_fits(reason, false), alone = count_fits(reason, true);
 
 	if (fit < wanted)
@@ -213,7 +213,7 @@ static bool short_of_gpus(struct reason *reason)
 static bool short_of_host(struct reason *reason)
 {
 	const struct placement_pool *pool = reason->pool;
-	const struct placement_need *need = &reason->request->need;
+	const struct placement_need *need = &reason->claim->need;
 	char wanted[SIZE_TEXT_LEN], most[SIZE_TEXT_LEN];
 	uint64_t cpu = 0, memory = 0, left;
 
@@ -244,7 +244,7 @@ static bool short_of_box(struct reason *reason)
 	const struct placement_pool *pool = reason->pool;
 	uint32_t best = 0, box = 0, count;
 
-	if (reason->request->need.count < 2)
+	if (reason->claim->need.count < 2)
 		return false;
 	for (uint32_t i = 0; i < pool->boxes.count; i++) {
 		count = 0;
@@ -255,18 +255,18 @@ static bool short_of_box(struct reason *reason)
 			box = pool->boxes.rows[i].id;
 		}
 	}
-	if (best >= reason->request->need.count)
+	if (best >= reason->claim->need.count)
 		return false;
 	return say(reason, "no box has %u gpus that fit; the best is box %u with %u: ask for "
-		   "fewer, or not for the same box", reason->request->need.count, box, best);
+		   "fewer, or not for the same box", reason->claim->need.count, box, best);
 }
 
-void placement_reason(const struct placement_pool *pool, const struct placement_request *request,
+void placement_reason(const struct placement_pool *pool, const struct placement_claim *claim,
 		      char *text)
 {
-	struct reason reason = { pool, request, text };
+	struct reason reason = { pool, claim, text };
 
-	if (request->need.count &&
+	if (claim->need.count &&
 	    (no_ready_gpu(&reason) || short_of_memory(&reason, true) ||
 	     short_of_memory(&reason, false) || short_of_share(&reason) ||
 	     short_of_gpus(&reason) || short_of_box(&reason)))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Why a request cannot be placed, in words that name what is missing, the best there
+ * Why a claim cannot be placed, in words that name what is missing, the best there
  * is and what to do. Gpus and boxes are named by their ids.
  */
 #ifndef DISTMIND_PLACEMENT_REASON_H
@@ -9,7 +9,7 @@
 #include "pool.h"
 
 /* reason has room for DISTMIND_REASON_LEN. */
-void placement_reason(const struct placement_pool *pool, const struct placement_request *request,
+void placement_reason(const struct placement_pool *pool, const struct placement_claim *claim,
 		      char *reason);
 
 /* The same for a kind that the pool has never had. */

@@ -78,16 +78,16 @@ int placement_records_add_vgpu(struct placement_pool *pool,
 			       const struct distmind_vgpu_record *record,
 			       const struct distmind_gpu_record *gpu, uint32_t number)
 {
-	struct placement_request request = { .need = placement_records_need(record) };
+	struct placement_claim claim = { .need = placement_records_need(record) };
 	const struct placement_gpu *row = &pool->gpus.rows[number];
 	int kind = placement_pool_find_kind(pool, gpu->kind);
 
 	if (kind < 0)
 		return kind;
 	/* A tenant is not moved to another kind. */
-	request.need.kinds = 1ULL << kind;
+	claim.need.kinds = 1ULL << kind;
 	/* What is promised beyond all memory is no more than all of it. */
-	if (request.need.gpu_memory > row->memory)
-		request.need.gpu_memory = row->memory;
-	return placement_pool_grant(pool, &request, row->box, &number);
+	if (claim.need.gpu_memory > row->memory)
+		claim.need.gpu_memory = row->memory;
+	return placement_pool_grant(pool, &claim, row->box, &number);
 }

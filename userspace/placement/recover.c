@@ -60,8 +60,8 @@ static int find_grants(struct loss *loss)
 static int compare_size(const void *left, const void *right, void *arg)
 {
 	const struct placement_grant *grants = arg;
-	const struct placement_need *a = &grants[*(const uint32_t *)left].request.need;
-	const struct placement_need *b = &grants[*(const uint32_t *)right].request.need;
+	const struct placement_need *a = &grants[*(const uint32_t *)left].claim.need;
+	const struct placement_need *b = &grants[*(const uint32_t *)right].claim.need;
 	uint64_t a_milli = placement_need_milli(a), b_milli = placement_need_milli(b);
 
 	if (a_milli != b_milli)
@@ -70,14 +70,14 @@ static int compare_size(const void *left, const void *right, void *arg)
 }
 
 static bool gpu_fits(const struct placement_pool *pool, uint32_t number,
-		     const struct placement_request *request)
+		     const struct placement_claim *claim)
 {
 	const struct placement_gpu *gpu = &pool->gpus.rows[number];
 	struct placement_hole hole = placement_gpu_hole(gpu);
 
 	return (gpu->state == PLACEMENT_READY || gpu->state == PLACEMENT_SPARE) &&
-	       placement_fits_hole(pool, &hole, &request->need) &&
-	       placement_suits_gpu(pool, number, request);
+	       placement_fits_hole(pool, &hole, &claim->need) &&
+	       placement_suits_gpu(pool, number, claim);
 }
 
 static bool host_fits(const struct placement_pool *pool, uint32_t box,
@@ -104,21 +104,21 @@ static bool holds(const uint32_t *gpus, uint32_t count, uint32_t gpu)
 static uint32_t gather(const struct placement_pool *pool, const struct placement_move *move,
 		       uint32_t box, bool others, uint32_t *gpus)
 {
-	const struct placement_request *request = &move->request;
-	uint32_t count = 0, wanted = request->need.count;
+	const struct placement_claim *claim = &move->claim;
+	uint32_t count = 0, wanted = claim->need.count;
 
-	if (!host_fits(pool, box, &request->need))
+	if (!host_fits(pool, box, &claim->need))
 		return 0;
 	for (uint32_t i = 0; i < wanted; i++)
 		if (pool->gpus.rows[move->from[i]].box == box &&
-		    gpu_fits(pool, move->from[i], request))
+		    gpu_fits(pool, move->from[i], claim))
 			gpus[count++] = move->from[i];
 	for (int spare = 1; spare >= !others; spare--)
 		placement_each_gpu(pool, box, gpu) {
 			if (count == wanted)
 				return count;
 			if ((pool->gpus.rows[gpu].state == PLACEMENT_SPARE) == spare &&
-			    !holds(gpus, count, gpu) && gpu_fits(pool, gpu, request))
+			    !holds(gpus, count, gpu) && gpu_fits(pool, gpu, claim))
 				gpus[count++] = gpu;
 		}
 	return count;
@@ -129,7 +129,7 @@ static void put(struct loss *loss, struct placement_move *move, uint32_t box,
 {
 	struct placement_pool *pool = loss->placement->pool;
 
-	for (uint32_t i = 0; i < move->request.need.count; i++)
+	for (uint32_t i = 0; i < move->claim.need.count; i++)
 		if (pool->gpus.rows[gpus[i]].state == PLACEMENT_SPARE) {
 			placement_plan_change(loss->plan, pool, gpus[i], PLACEMENT_READY);
 			move->spare = true;
@@ -142,7 +142,7 @@ static void put(struct loss *loss, struct placement_move *move, uint32_t box,
 static bool put_on_spares(struct loss *loss, struct placement_move *move)
 {
 	const struct placement_pool *pool = loss->placement->pool;
-	uint32_t gpus[PLACEMENT_GPUS_MAX], wanted = move->request.need.count;
+	uint32_t gpus[PLACEMENT_GPUS_MAX], wanted = move->claim.need.count;
 
 	if (!pool->spares || !wanted)
 		return false;
@@ -161,9 +161,9 @@ static bool put_on_spares(struct loss *loss, struct placement_move *move)
 /* Several gpus that belong together stay together, and most of them where they are. */
 static bool put_in_same_box(struct loss *loss, struct placement_move *move)
 {
-	uint32_t gpus[PLACEMENT_GPUS_MAX], wanted = move->request.need.count;
+	uint32_t gpus[PLACEMENT_GPUS_MAX], wanted = move->claim.need.count;
 
-	if (wanted < 2 || !placement_need_one_box(&move->request.need) ||
+	if (wanted < 2 || !placement_need_one_box(&move->claim.need) ||
 	    gather(loss->placement->pool, move, move->from_box, true, gpus) < wanted)
 		return false;
 	put(loss, move, move->from_box, gpus, "other gpus of the same box");
@@ -175,7 +175,7 @@ static bool put_beside(struct loss *loss, struct placement_move *move)
 {
 	struct placement_scorer scorer = { loss->placement->pool, &loss->placement->prices };
 	const struct placement_pool *pool = loss->placement->pool;
-	struct placement_request one = move->request;
+	struct placement_claim one = move->claim;
 	uint32_t gpus[PLACEMENT_GPUS_MAX], wanted = one.need.count, kept = 0;
 	struct placement_candidate best;
 	uint8_t *except;
@@ -212,7 +212,7 @@ static int place(struct loss *loss, uint32_t grant)
 
 	if (put_on_spares(loss, move) || put_in_same_box(loss, move) || put_beside(loss, move))
 		return 0;
-	err = placement_decide(loss->placement, &move->request, &answer);
+	err = placement_decide(loss->placement, &move->claim, &answer);
 	if (!err) {
 		put(loss, move, answer.box, answer.gpus, "where it costs least");
 		return 0;
@@ -230,7 +230,7 @@ static int recover(struct loss *loss)
 
 	err = find_grants(loss);
 	for (uint32_t i = 0; i < loss->grant_count; i++)
-		gpus += pool->grants.rows[loss->grants[i]].request.need.count;
+		gpus += pool->grants.rows[loss->grants[i]].claim.need.count;
 	if (!err)
 		err = placement_plan_reserve(loss->plan, loss->grant_count,
 					     loss->gpu_count + gpus);

@@ -36,7 +36,7 @@ static bool describe(const struct placement_pool *pool, uint32_t number,
 	for (uint32_t i = gpu->first_hold; i != PLACEMENT_NONE;
 	     i = pool->holds.rows[i].next_on_gpu) {
 		const struct placement_need *need =
-			&pool->grants.rows[pool->holds.rows[i].grant].request.need;
+			&pool->grants.rows[pool->holds.rows[i].grant].claim.need;
 
 		if (need->count != 1 || need->share >= PLACEMENT_WHOLE)
 			return false;
@@ -67,7 +67,7 @@ static int free_gpu(struct placement *placement, uint32_t gpu, uint8_t *except,
 
 	set_bit(except, gpu);
 	while (pool->gpus.rows[gpu].first_hold != PLACEMENT_NONE) {
-		struct placement_request request;
+		struct placement_claim claim;
 		struct placement_move *move;
 
 		err = placement_plan_reserve(plan, 1, 0);
@@ -75,10 +75,10 @@ static int free_gpu(struct placement *placement, uint32_t gpu, uint8_t *except,
 			return err;
 		move = placement_plan_take(
 			plan, pool, pool->holds.rows[pool->gpus.rows[gpu].first_hold].grant);
-		request = move->request;
-		request.moves = true;
-		request.from = gpu;
-		if (placement_scan(&scorer, &request, except, &best, 1)) {
+		claim = move->claim;
+		claim.moves = true;
+		claim.from = gpu;
+		if (placement_scan(&scorer, &claim, except, &best, 1)) {
 			placement_plan_put(move, pool, best.box, best.gpus);
 			snprintf(move->why, sizeof(move->why), "frees gpu %u",
 				 pool->gpus.rows[gpu].id);

@@ -4,16 +4,16 @@
 #include <string.h>
 
 bool placement_suits_gpu(const struct placement_pool *pool, uint32_t gpu,
-			 const struct placement_request *request)
+			 const struct placement_claim *claim)
 {
 	for (uint32_t i = pool->gpus.rows[gpu].first_hold; i != PLACEMENT_NONE;
 	     i = pool->holds.rows[i].next_on_gpu) {
-		const struct placement_request *other =
-			&pool->grants.rows[pool->holds.rows[i].grant].request;
+		const struct placement_claim *other =
+			&pool->grants.rows[pool->holds.rows[i].grant].claim;
 
-		if ((request->isolate || other->isolate) && request->tenant != other->tenant)
+		if ((claim->isolate || other->isolate) && claim->tenant != other->tenant)
 			return false;
-		if (request->group && request->group == other->group)
+		if (claim->group && claim->group == other->group)
 			return false;
 	}
 	return true;
@@ -36,7 +36,7 @@ static uint32_t find_hole(const struct placement_pool *pool, uint32_t number)
 
 /* A gpu that its tenant has to itself is of no value to others: it costs nothing. */
 static void score_gpus(const struct placement_scorer *scorer,
-		       const struct placement_request *request, struct placement_candidate *place,
+		       const struct placement_claim *claim, struct placement_candidate *place,
 		       uint32_t count)
 {
 	uint32_t holes[PLACEMENT_GPUS_MAX] = { 0 }, open = 0;
@@ -45,22 +45,22 @@ static void score_gpus(const struct placement_scorer *scorer,
 		holes[open] = find_hole(scorer->pool, place->gpus[i]);
 		open += holes[open] != PLACEMENT_NONE;
 	}
-	placement_score_holes(scorer, scorer->pool->boxes.rows[place->box].class, &request->need,
+	placement_score_holes(scorer, scorer->pool->boxes.rows[place->box].class, &claim->need,
 			      holes, open, &place->score);
 	for (uint32_t i = 0; i < count; i++)
-		placement_score_gpu(scorer->pool, place->gpus[i], request, &place->score);
+		placement_score_gpu(scorer->pool, place->gpus[i], claim, &place->score);
 }
 
 static bool usable(const struct placement_scorer *scorer, uint32_t number,
-		   const struct placement_request *request, const uint8_t *except)
+		   const struct placement_claim *claim, const uint8_t *except)
 {
 	const struct placement_gpu *gpu = &scorer->pool->gpus.rows[number];
 	struct placement_hole hole = placement_gpu_hole(gpu);
 
 	return gpu->state == PLACEMENT_READY &&
 	       !(except && except[number / 8] & 1U << number % 8) &&
-	       placement_fits_hole(scorer->pool, &hole, &request->need) &&
-	       placement_suits_gpu(scorer->pool, number, request);
+	       placement_fits_hole(scorer->pool, &hole, &claim->need) &&
+	       placement_suits_gpu(scorer->pool, number, claim);
 }
 
 static void keep(struct placement_candidate *best, uint32_t *count, uint32_t room,
@@ -78,18 +78,18 @@ static void keep(struct placement_candidate *best, uint32_t *count, uint32_t roo
 
 /* The gpus of a box that cost least, each by itself; false: not enough. */
 static bool choose_several(const struct placement_scorer *scorer,
-			   const struct placement_request *request, const uint8_t *except,
+			   const struct placement_claim *claim, const uint8_t *except,
 			   struct placement_candidate *place)
 {
-	uint32_t wanted = request->need.count, count = 0, at;
+	uint32_t wanted = claim->need.count, count = 0, at;
 	struct placement_candidate one = { .box = place->box };
 	double totals[PLACEMENT_GPUS_MAX];
 
 	placement_each_gpu(scorer->pool, place->box, gpu) {
-		if (!usable(scorer, gpu, request, except))
+		if (!usable(scorer, gpu, claim, except))
 			continue;
 		one.gpus[0] = gpu;
-		score_gpus(scorer, request, &one, 1);
+		score_gpus(scorer, claim, &one, 1);
 		if (count == wanted && one.score.total >= totals[count - 1])
 			continue;
 		at = count < wanted ? count++ : count - 1;
@@ -102,12 +102,12 @@ static bool choose_several(const struct placement_scorer *scorer,
 	}
 	if (count < wanted)
 		return false;
-	score_gpus(scorer, request, place, wanted);
+	score_gpus(scorer, claim, place, wanted);
 	return true;
 }
 
 uint32_t placement_scan(const struct placement_scorer *scorer,
-			const struct placement_request *request, const uint8_t *except,
+			const struct placement_claim *claim, const uint8_t *except,
 			struct placement_candidate *best, uint32_t room)
 {
 	const struct placement_pool *pool = scorer->pool;
@@ -118,21 +118,21 @@ uint32_t placement_scan(const struct placement_scorer *scorer,
 		const struct placement_class *class =
 			&pool->classes->rows[pool->boxes.rows[box].class];
 
-		if (class->cpu < request->need.cpu || class->memory < request->need.memory)
+		if (class->cpu < claim->need.cpu || class->memory < claim->need.memory)
 			continue;
 		place.box = box;
-		if (!request->need.count) {
-			score_gpus(scorer, request, &place, 0);
+		if (!claim->need.count) {
+			score_gpus(scorer, claim, &place, 0);
 			keep(best, &count, room, &place);
-		} else if (request->need.count > 1) {
-			if (choose_several(scorer, request, except, &place))
+		} else if (claim->need.count > 1) {
+			if (choose_several(scorer, claim, except, &place))
 				keep(best, &count, room, &place);
 		} else {
 			placement_each_gpu(pool, box, gpu) {
-				if (!usable(scorer, gpu, request, except))
+				if (!usable(scorer, gpu, claim, except))
 					continue;
 				place.gpus[0] = gpu;
-				score_gpus(scorer, request, &place, 1);
+				score_gpus(scorer, claim, &place, 1);
 				keep(best, &count, room, &place);
 			}
 		}

@@ -50,7 +50,7 @@ static double usable_value(const struct placement_prices *prices, bool hosted, d
 	return value;
 }
 
-/* FGD's measure for requests of whole gpus: free shares that they cannot use. */
+/* FGD's measure for claims of whole gpus: free shares that they cannot use. */
 static double fragments(const struct placement_prices *prices, uint32_t kind, double share,
 			uint32_t whole, uint64_t cpu)
 {
@@ -59,7 +59,7 @@ static double fragments(const struct placement_prices *prices, uint32_t kind, do
 		       placement_prices_served(prices, kind, whole, cpu);
 }
 
-/* What does not depend on the request, once for each epoch. */
+/* What does not depend on the claim, once for each epoch. */
 static void refresh(const struct placement_scorer *scorer, uint32_t number)
 {
 	struct placement_class *class = &scorer->pool->classes->rows[number];
@@ -305,37 +305,37 @@ bool placement_score_class(const struct placement_scorer *scorer, uint32_t numbe
  */
 
 static void score_move(const struct placement_pool *pool, uint32_t gpu,
-		       const struct placement_request *request, double *terms)
+		       const struct placement_claim *claim, double *terms)
 {
-	const struct placement_gpu *from = &pool->gpus.rows[request->from];
+	const struct placement_gpu *from = &pool->gpus.rows[claim->from];
 
-	if (gpu == request->from)
+	if (gpu == claim->from)
 		return;
 	terms[PLACEMENT_TERM_MIGRATION] +=
-		request->need.share * (from->box == pool->gpus.rows[gpu].box ?
+		claim->need.share * (from->box == pool->gpus.rows[gpu].box ?
 					       MIGRATION_WEIGHT :
 					       MIGRATION_FAR_WEIGHT);
 }
 
 void placement_score_gpu(const struct placement_pool *pool, uint32_t number,
-			 const struct placement_request *request, struct placement_score *score)
+			 const struct placement_claim *claim, struct placement_score *score)
 {
 	const struct placement_gpu *gpu = &pool->gpus.rows[number];
-	uint32_t profile = request->profile;
+	uint32_t profile = claim->profile;
 
-	for (size_t i = 0; request->model && i < sizeof(gpu->models) / sizeof(*gpu->models); i++)
-		if (gpu->models[i] == request->model)
+	for (size_t i = 0; claim->model && i < sizeof(gpu->models) / sizeof(*gpu->models); i++)
+		if (gpu->models[i] == claim->model)
 			score->terms[PLACEMENT_TERM_CACHE] = -CACHE_WEIGHT * PLACEMENT_WHOLE;
-	if (request->moves)
-		score_move(pool, number, request, score->terms);
+	if (claim->moves)
+		score_move(pool, number, claim, score->terms);
 	for (uint32_t i = gpu->first_hold; profile && i != PLACEMENT_NONE;
 	     i = pool->holds.rows[i].next_on_gpu) {
-		const struct placement_request *other =
-			&pool->grants.rows[pool->holds.rows[i].grant].request;
+		const struct placement_claim *other =
+			&pool->grants.rows[pool->holds.rows[i].grant].claim;
 
 		/* What both lose by the other. */
 		score->terms[PLACEMENT_TERM_INTERFERENCE] +=
-			request->need.share * pool->interference[profile][other->profile] +
+			claim->need.share * pool->interference[profile][other->profile] +
 			other->need.share * pool->interference[other->profile][profile];
 	}
 	score->total = sum(score->terms);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The score of a place for a request: a sum of terms, each in thousandths of a gpu
+ * The score of a place for a claim: a sum of terms, each in thousandths of a gpu
  * that the place costs beyond others. Less is better.
  *
  * A box is worth what can still be made of it: its holes by their prices, as far as
  * there is cpu and memory to go with them, less what FGD (ATC '23) calls
- * fragmentation, for requests of whole gpus. A place costs what its box loses.
+ * fragmentation, for claims of whole gpus. A place costs what its box loses.
  */
 #ifndef DISTMIND_PLACEMENT_SCORE_H
 #define DISTMIND_PLACEMENT_SCORE_H
@@ -16,7 +16,7 @@
 enum placement_term {
 	PLACEMENT_TERM_HOLE,	     /* value that the holes lose */
 	PLACEMENT_TERM_SHORTAGE,     /* value that goes for want of cpu and memory */
-	PLACEMENT_TERM_FRAGMENT,     /* whole gpus that requests no longer find */
+	PLACEMENT_TERM_FRAGMENT,     /* whole gpus that claims no longer find */
 	PLACEMENT_TERM_SCARCITY,     /* of a kind that others insist on */
 	PLACEMENT_TERM_PACKING,	     /* what stays free in the box: among equals, the fullest */
 	PLACEMENT_TERM_DISTANCE,     /* time that the path costs, after DxPU's model */
@@ -62,6 +62,6 @@ void placement_score_holes(const struct placement_scorer *scorer, uint32_t class
 
 /* Adds the terms that depend on what else is on a gpu. */
 void placement_score_gpu(const struct placement_pool *pool, uint32_t gpu,
-			 const struct placement_request *request, struct placement_score *score);
+			 const struct placement_claim *claim, struct placement_score *score);
 
 #endif

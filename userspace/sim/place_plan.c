@@ -51,13 +51,13 @@ static json_t *describe_place(const struct placement_pool *pool,
 int place_plan_explain(struct placement *placement, const struct placement_need *need,
 		       uint32_t places, json_t **answer)
 {
-	struct placement_request request = { .need = *need };
+	struct placement_claim claim = { .need = *need };
 	struct placement_candidate best[PLACES_MAX];
 	char reason[DISTMIND_REASON_LEN];
 	json_t *array;
 	int count;
 
-	count = placement_explain(placement, &request, best,
+	count = placement_explain(placement, &claim, best,
 				  places < PLACES_MAX ? places : PLACES_MAX);
 	if (count < 0)
 		return count;
@@ -69,7 +69,7 @@ int place_plan_explain(struct placement *placement, const struct placement_need 
 	if (!*answer)
 		return -ENOMEM;
 	if (!count) {
-		placement_reason(placement->pool, &request, reason);
+		placement_reason(placement->pool, &claim, reason);
 		json_object_set_new(*answer, "reason", json_string(reason));
 	}
 	return 0;
@@ -77,13 +77,13 @@ int place_plan_explain(struct placement *placement, const struct placement_need 
 
 static json_t *describe_move(const struct placement_pool *pool, const struct placement_move *move)
 {
-	uint32_t count = move->request.need.count;
+	uint32_t count = move->claim.need.count;
 	json_t *to = move->to_box == PLACEMENT_NONE ?
 			     json_null() :
 			     describe_gpus(pool, move->to_box, move->to, count);
 
 	return json_pack("{s:i, s:o, s:o, s:o, s:s}", "grant", (int)move->grant, "need",
-			 describe_need(&move->request.need), "from",
+			 describe_need(&move->claim.need), "from",
 			 describe_gpus(pool, move->from_box, move->from, count), "to", to, "why",
 			 move->why);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What can be asked of a cluster at the end of a run: why a request would be placed
+ * What can be asked of a cluster at the end of a run: why a claim would be placed
  * where it would be, what would become of it if something failed, and which moves would
  * free gpus. Nothing of it is carried out. Answers are JSON, and text made from that, so
  * that both say the same.

@@ -120,15 +120,15 @@ static double now(void)
 /* Whether it was placed, or -ENOMEM. */
 static int place_one(struct run *run, const struct placement_need *need)
 {
-	struct placement_request request = { .need = *need };
+	struct placement_claim claim = { .need = *need };
 	struct placement_answer answer;
 	int err;
 
 	if (!run->options->policy->knows_demand)
 		placement_observe(&run->placement, need);
-	err = placement_decide(&run->placement, &request, &answer);
+	err = placement_decide(&run->placement, &claim, &answer);
 	if (!err)
-		err = placement_pool_grant(run->pool, &request, answer.box, answer.gpus);
+		err = placement_pool_grant(run->pool, &claim, answer.box, answer.gpus);
 	if (err < 0 && err != -ENOSPC)
 		return err;
 	return err >= 0;

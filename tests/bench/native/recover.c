@@ -42,7 +42,7 @@ static void check(struct placement *placement, const struct placement_plan *plan
 
 	for (uint32_t i = 0; i < plan->count; i++)
 		if (plan->moves[i].to_box == PLACEMENT_NONE &&
-		    !placement_decide(placement, &plan->moves[i].request, &answer))
+		    !placement_decide(placement, &plan->moves[i].claim, &answer))
 			bench_die("a grant has no place, but there is one");
 }
 
@@ -114,7 +114,7 @@ int main(void)
 	if (place_run(&openb, &options, &result, &pool) ||
 	    placement_init(&placement, pool, options.policy, 1))
 		bench_die("out of memory");
-	/* As a daemon that has been at work: it has seen the requests. */
+	/* As a daemon that has been at work: it has seen the claims. */
 	for (uint32_t i = 0; i < openb.pod_count; i++)
 		placement_observe(&placement, &openb.pods[i]);
 	measure(&placement, "gpu");

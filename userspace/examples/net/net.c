@@ -43,16 +43,16 @@ void net_init(struct net *net, uint32_t rows, uint32_t inputs, uint32_t hidden, 
 	}
 }
 
-void net_acquire(struct net *net, struct distmind_request *request)
+void net_acquire(struct net *net, struct distmind_claim *claim)
 {
 	char reason[DISTMIND_REASON_LEN] = "";
 	void *memory;
 	int err;
 
-	request->memory = net->size;
+	claim->memory = net->size;
 	err = distmind_vgpu_inherited(0, &net->vgpu);
 	if (err == -ENOENT)
-		err = distmind_acquire(request, &net->vgpu, reason);
+		err = distmind_acquire(claim, &net->vgpu, reason);
 	if (err && reason[0])
 		net_die(reason, 0);
 	if (err)

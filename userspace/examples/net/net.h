@@ -69,7 +69,7 @@ void net_init(struct net *net, uint32_t rows, uint32_t inputs, uint32_t hidden, 
 struct tensor net_tensor(struct net *net, uint64_t rows, uint64_t cols);
 
 /* The vgpu of "distmindctl run" if there is one, else the one that is asked for. */
-void net_acquire(struct net *net, struct distmind_request *request);
+void net_acquire(struct net *net, struct distmind_claim *claim);
 void net_weights(struct net *net);
 void *net_memory(const struct net *net, const struct tensor *tensor);
 

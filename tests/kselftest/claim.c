@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Requests for vgpus: granted, refused, timed out, given up. */
+/* Claims for vgpus: granted, refused, timed out, given up. */
 #include <poll.h>
 #include <sched.h>
 #include <time.h>
@@ -7,24 +7,24 @@
 #include "distmind_test.h"
 #include "kselftest_harness.h"
 
-FIXTURE(request)
+FIXTURE(claim)
 {
 	struct distmind_pool *pool;
 	int engine, control;
 	uint32_t gpu;
 };
 
-FIXTURE_SETUP(request)
+FIXTURE_SETUP(claim)
 {
 	ASSERT_EQ(0, distmind_pool_open(&self->pool));
 	ASSERT_EQ(0, distmind_pool_subscribe(self->pool));
-	self->engine = engine_start("request", 16 * MiB, &self->gpu);
+	self->engine = engine_start("claim", 16 * MiB, &self->gpu);
 	ASSERT_LE(0, self->engine);
 	self->control = open_node("control");
 	ASSERT_LE(0, self->control);
 }
 
-FIXTURE_TEARDOWN(request)
+FIXTURE_TEARDOWN(claim)
 {
 	close(self->control);
 	close(self->engine);
@@ -42,7 +42,7 @@ static struct distmind_acquire ask(int32_t *fds, uint32_t count)
 
 struct waiting {
 	enum distmind_event_type type;
-	struct distmind_request_record record;
+	struct distmind_claim_record record;
 	int seen;
 };
 
@@ -51,14 +51,14 @@ static void on_event(const struct distmind_event *event, void *arg)
 	struct waiting *waiting = arg;
 
 	if (event->type == waiting->type) {
-		waiting->record = event->request;
+		waiting->record = event->claim;
 		waiting->seen++;
 	}
 }
 
 /* Wait for the next event of that type. */
-static int next_request(struct distmind_pool *pool, enum distmind_event_type type,
-			struct distmind_request_record *record)
+static int next_claim(struct distmind_pool *pool, enum distmind_event_type type,
+			struct distmind_claim_record *record)
 {
 	struct pollfd pfd = { .fd = distmind_pool_event_fd(pool), .events = POLLIN };
 	struct waiting waiting = { .type = type };
@@ -82,11 +82,11 @@ static int next_request(struct distmind_pool *pool, enum distmind_event_type typ
 	__pid;                                                                   \
 })
 
-TEST_F(request, a_grant_is_a_lease_that_ends_with_the_descriptor)
+TEST_F(claim, a_grant_is_a_lease_that_ends_with_the_descriptor)
 {
 	int32_t fd = -1;
 	struct distmind_acquire acquire = ask(&fd, 1);
-	struct distmind_request_record record;
+	struct distmind_claim_record record;
 	struct distmind_vgpu_record vgpu;
 	struct distmind_vgpu_info info;
 	int id[2], go[2];
@@ -96,7 +96,7 @@ TEST_F(request, a_grant_is_a_lease_that_ends_with_the_descriptor)
 	ASSERT_EQ(0, pipe(go));
 	pid = CHILD_ACQUIRES(&acquire, call(fd, DISTMIND_IOC_VGPU_INFO, &info) ||
 			     write(id[1], &info.id, 4) != 4 || read(go[0], &info, 1) != 1);
-	ASSERT_EQ(0, next_request(self->pool, DISTMIND_EVENT_REQUEST_ADD, &record));
+	ASSERT_EQ(0, next_claim(self->pool, DISTMIND_EVENT_CLAIM_ADD, &record));
 	EXPECT_EQ(MiB, record.memory);
 	EXPECT_EQ(100, record.share);
 	EXPECT_EQ(1, record.count);
@@ -104,8 +104,8 @@ TEST_F(request, a_grant_is_a_lease_that_ends_with_the_descriptor)
 	EXPECT_STREQ("asker", record.name);
 	EXPECT_STREQ("", record.kind);
 	EXPECT_LT(0, record.remaining_ms);
-	ASSERT_EQ(0, distmind_pool_request_grant(self->pool, record.id, &self->gpu, 1));
-	EXPECT_EQ(-ENOENT, distmind_pool_request_grant(self->pool, record.id, &self->gpu, 1));
+	ASSERT_EQ(0, distmind_pool_claim_grant(self->pool, record.id, &self->gpu, 1));
+	EXPECT_EQ(-ENOENT, distmind_pool_claim_grant(self->pool, record.id, &self->gpu, 1));
 	ASSERT_EQ(4, read(id[0], &info.id, 4));
 	ASSERT_EQ(0, distmind_pool_vgpu(self->pool, info.id, &vgpu));
 	EXPECT_EQ(self->gpu, vgpu.gpu);
@@ -117,11 +117,11 @@ TEST_F(request, a_grant_is_a_lease_that_ends_with_the_descriptor)
 	EXPECT_EQ(-ENOENT, distmind_pool_vgpu(self->pool, info.id, &vgpu));
 }
 
-TEST_F(request, a_refusal_carries_error_and_reason)
+TEST_F(claim, a_refusal_carries_error_and_reason)
 {
 	int32_t fd = -1;
 	struct distmind_acquire acquire = ask(&fd, 1);
-	struct distmind_request_record record;
+	struct distmind_claim_record record;
 	pid_t pid;
 
 	strcpy(acquire.kind, "H100");
@@ -131,40 +131,40 @@ TEST_F(request, a_refusal_carries_error_and_reason)
 
 		_exit(!(err == -ENOSPC && !strcmp(acquire.reason, "no H100 here: ask for a test")));
 	}
-	ASSERT_EQ(0, next_request(self->pool, DISTMIND_EVENT_REQUEST_ADD, &record));
+	ASSERT_EQ(0, next_claim(self->pool, DISTMIND_EVENT_CLAIM_ADD, &record));
 	EXPECT_STREQ("H100", record.kind);
-	ASSERT_EQ(0, distmind_pool_request_refuse(self->pool, record.id, ENOSPC,
+	ASSERT_EQ(0, distmind_pool_claim_refuse(self->pool, record.id, ENOSPC,
 						  "no H100 here: ask for a test"));
 	EXPECT_EQ(0, child_status(pid));
 }
 
-TEST_F(request, several_vgpus_come_all_or_none)
+TEST_F(claim, several_vgpus_come_all_or_none)
 {
 	int32_t fds[3] = { -1, -1, -1 };
 	struct distmind_acquire acquire = ask(fds, 3);
-	struct distmind_request_record record;
+	struct distmind_claim_record record;
 	uint32_t gpus[3] = { self->gpu, self->gpu, self->gpu + 999 };
 	struct distmind_gpu_record gpu;
 	struct distmind_vgpu_info a, b;
 	pid_t pid = CHILD_ACQUIRES(&acquire, call(fds[0], DISTMIND_IOC_VGPU_INFO, &a) ||
 				   call(fds[2], DISTMIND_IOC_VGPU_INFO, &b) || a.id == b.id);
 
-	ASSERT_EQ(0, next_request(self->pool, DISTMIND_EVENT_REQUEST_ADD, &record));
+	ASSERT_EQ(0, next_claim(self->pool, DISTMIND_EVENT_CLAIM_ADD, &record));
 	EXPECT_EQ(3, record.count);
-	EXPECT_EQ(-EINVAL, distmind_pool_request_grant(self->pool, record.id, gpus, 2));
-	EXPECT_EQ(-ENOENT, distmind_pool_request_grant(self->pool, record.id, gpus, 3));
+	EXPECT_EQ(-EINVAL, distmind_pool_claim_grant(self->pool, record.id, gpus, 2));
+	EXPECT_EQ(-ENOENT, distmind_pool_claim_grant(self->pool, record.id, gpus, 3));
 	ASSERT_EQ(0, distmind_pool_gpu(self->pool, self->gpu, &gpu));
 	EXPECT_EQ(0, gpu.vgpus);
 	gpus[2] = self->gpu;
-	ASSERT_EQ(0, distmind_pool_request_grant(self->pool, record.id, gpus, 3));
+	ASSERT_EQ(0, distmind_pool_claim_grant(self->pool, record.id, gpus, 3));
 	EXPECT_EQ(0, child_status(pid));
 }
 
-TEST_F(request, without_an_answer_it_times_out_and_says_why)
+TEST_F(claim, without_an_answer_it_times_out_and_says_why)
 {
 	int32_t fd = -1;
 	struct distmind_acquire acquire = ask(&fd, 1);
-	struct distmind_request_record record;
+	struct distmind_claim_record record;
 	struct timespec begin, end;
 
 	acquire.timeout_ms = 300;
@@ -174,12 +174,12 @@ TEST_F(request, without_an_answer_it_times_out_and_says_why)
 	EXPECT_LE(290, (end.tv_sec - begin.tv_sec) * 1000 + (end.tv_nsec - begin.tv_nsec) / 1000000);
 	EXPECT_NE(NULL, strstr(acquire.reason, "no answer within"));
 	/* It is over: a late answer is told so. */
-	ASSERT_EQ(0, next_request(self->pool, DISTMIND_EVENT_REQUEST_DEL, &record));
-	EXPECT_EQ(-ENOENT, distmind_pool_request_grant(self->pool, record.id, &self->gpu, 1));
-	EXPECT_NE(NULL, strstr(distmind_pool_error(self->pool), "no such request"));
+	ASSERT_EQ(0, next_claim(self->pool, DISTMIND_EVENT_CLAIM_DEL, &record));
+	EXPECT_EQ(-ENOENT, distmind_pool_claim_grant(self->pool, record.id, &self->gpu, 1));
+	EXPECT_NE(NULL, strstr(distmind_pool_error(self->pool), "no such claim"));
 }
 
-TEST_F(request, without_a_daemon_the_reason_says_so)
+TEST_F(claim, without_a_daemon_the_reason_says_so)
 {
 	int32_t fd = -1;
 	struct distmind_acquire acquire = ask(&fd, 1);
@@ -191,23 +191,23 @@ TEST_F(request, without_a_daemon_the_reason_says_so)
 	ASSERT_EQ(0, distmind_pool_open(&self->pool));
 }
 
-TEST_F(request, a_killed_waiter_leaves_nothing_behind)
+TEST_F(claim, a_killed_waiter_leaves_nothing_behind)
 {
 	int32_t fd = -1;
 	struct distmind_acquire acquire = ask(&fd, 1);
-	struct distmind_request_record record;
+	struct distmind_claim_record record;
 	pid_t pid = CHILD_ACQUIRES(&acquire, 0);
 
-	ASSERT_EQ(0, next_request(self->pool, DISTMIND_EVENT_REQUEST_ADD, &record));
+	ASSERT_EQ(0, next_claim(self->pool, DISTMIND_EVENT_CLAIM_ADD, &record));
 	kill(pid, SIGKILL);
 	EXPECT_EQ(128 + SIGKILL, child_status(pid));
-	ASSERT_EQ(0, next_request(self->pool, DISTMIND_EVENT_REQUEST_DEL, &record));
-	EXPECT_EQ(-ENOENT, distmind_pool_request_grant(self->pool, record.id, &self->gpu, 1));
+	ASSERT_EQ(0, next_claim(self->pool, DISTMIND_EVENT_CLAIM_DEL, &record));
+	EXPECT_EQ(-ENOENT, distmind_pool_claim_grant(self->pool, record.id, &self->gpu, 1));
 }
 
-TEST_F(request, a_waiter_killed_while_it_is_granted_keeps_nothing)
+TEST_F(claim, a_waiter_killed_while_it_is_granted_keeps_nothing)
 {
-	struct distmind_request_record record;
+	struct distmind_claim_record record;
 	struct distmind_gpu_record gpu;
 
 	for (int round = 0; round < 20; round++) {
@@ -216,10 +216,10 @@ TEST_F(request, a_waiter_killed_while_it_is_granted_keeps_nothing)
 		uint32_t gpus[4] = { self->gpu, self->gpu, self->gpu, self->gpu };
 		pid_t pid = CHILD_ACQUIRES(&acquire, 0);
 
-		ASSERT_EQ(0, next_request(self->pool, DISTMIND_EVENT_REQUEST_ADD, &record));
+		ASSERT_EQ(0, next_claim(self->pool, DISTMIND_EVENT_CLAIM_ADD, &record));
 		if (round % 2)
 			kill(pid, SIGKILL);
-		distmind_pool_request_grant(self->pool, record.id, gpus, 4);
+		distmind_pool_claim_grant(self->pool, record.id, gpus, 4);
 		kill(pid, SIGKILL);
 		child_status(pid);
 	}
@@ -227,7 +227,7 @@ TEST_F(request, a_waiter_killed_while_it_is_granted_keeps_nothing)
 	EXPECT_EQ(0, gpu.vgpus);
 }
 
-TEST_F(request, bad_fields_are_refused_in_words)
+TEST_F(claim, bad_fields_are_refused_in_words)
 {
 	int32_t fd;
 	struct distmind_acquire bad;
@@ -256,23 +256,23 @@ TEST_F(request, bad_fields_are_refused_in_words)
 	REFUSED(memset(bad.kind, 'k', 32), "kind");
 }
 
-TEST_F(request, a_bad_place_for_descriptors_loses_no_vgpu)
+TEST_F(claim, a_bad_place_for_descriptors_loses_no_vgpu)
 {
 	struct distmind_acquire acquire = ask((int32_t *)8, 1);
-	struct distmind_request_record record;
+	struct distmind_claim_record record;
 	struct distmind_gpu_record gpu;
 	pid_t pid = CHILD_ACQUIRES(&acquire, 0);
 
-	ASSERT_EQ(0, next_request(self->pool, DISTMIND_EVENT_REQUEST_ADD, &record));
-	ASSERT_EQ(0, distmind_pool_request_grant(self->pool, record.id, &self->gpu, 1));
+	ASSERT_EQ(0, next_claim(self->pool, DISTMIND_EVENT_CLAIM_ADD, &record));
+	ASSERT_EQ(0, distmind_pool_claim_grant(self->pool, record.id, &self->gpu, 1));
 	EXPECT_EQ(EFAULT, child_status(pid));
 	ASSERT_EQ(0, distmind_pool_gpu(self->pool, self->gpu, &gpu));
 	EXPECT_EQ(0, gpu.vgpus);
 }
 
-TEST_F(request, one_user_cannot_fill_the_table)
+TEST_F(claim, one_user_cannot_fill_the_table)
 {
-	struct distmind_request_record record;
+	struct distmind_claim_record record;
 	pid_t pids[64];
 	int32_t fd;
 	struct distmind_acquire acquire = ask(&fd, 1);
@@ -281,7 +281,7 @@ TEST_F(request, one_user_cannot_fill_the_table)
 		pids[i] = fork();
 		if (!pids[i])
 			_exit(become_nobody() ? 99 : -call(self->control, DISTMIND_IOC_ACQUIRE, &acquire));
-		ASSERT_EQ(0, next_request(self->pool, DISTMIND_EVENT_REQUEST_ADD, &record));
+		ASSERT_EQ(0, next_claim(self->pool, DISTMIND_EVENT_CLAIM_ADD, &record));
 		EXPECT_EQ(65534, record.uid);
 	}
 	EXPECT_EQ(EAGAIN, AS_NOBODY(-call(self->control, DISTMIND_IOC_ACQUIRE, &acquire)));
@@ -355,10 +355,10 @@ static int enter(pid_t pid, uid_t uid)
 })
 
 /* Each of them lets a user be others; those of root are containers, each somebody's. */
-TEST_F(request, nobody_can_fill_the_table_by_being_many_users)
+TEST_F(claim, nobody_can_fill_the_table_by_being_many_users)
 {
 	pid_t mine = namespace_of(1000), container = namespace_of(0), other = namespace_of(0);
-	struct distmind_request_record record;
+	struct distmind_claim_record record;
 	struct waiting told = { 0 };
 	pid_t pids[64], of[] = { mine, container };
 	int32_t fd;
@@ -374,7 +374,7 @@ TEST_F(request, nobody_can_fill_the_table_by_being_many_users)
 			if (!pids[i])
 				_exit(enter(of[round], 1 + i) ? 99 :
 				      -call(self->control, DISTMIND_IOC_ACQUIRE, &acquire));
-			ASSERT_EQ(0, next_request(self->pool, DISTMIND_EVENT_REQUEST_ADD, &record));
+			ASSERT_EQ(0, next_claim(self->pool, DISTMIND_EVENT_CLAIM_ADD, &record));
 			EXPECT_EQ(100000 + i, record.uid);
 		}
 		EXPECT_EQ(EAGAIN, AS_USER(of[round], 65,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#ifndef _DISTMIND_REQUEST_H
-#define _DISTMIND_REQUEST_H
+#ifndef _DISTMIND_CLAIM_H
+#define _DISTMIND_CLAIM_H
 
 #include <linux/completion.h>
 #include <linux/ktime.h>
@@ -12,17 +12,17 @@
 struct user_namespace;
 
 /**
- * struct distmind_request_payer - whom a request counts for
+ * struct distmind_claim_payer - whom a claim counts for
  * @uid: a user of the initial user namespace
- * @ns: if that is root, a user namespace that it has made, or NULL; its requests hold it
+ * @ns: if that is root, a user namespace that it has made, or NULL; its claims hold it
  */
-struct distmind_request_payer {
+struct distmind_claim_payer {
 	kuid_t uid;
 	const struct user_namespace *ns;
 };
 
 /**
- * struct distmind_request - somebody waits for vgpus
+ * struct distmind_claim - somebody waits for vgpus
  * @id: number
  * @payer: whom it counts for
  * @owner: who, and under which label
@@ -31,15 +31,15 @@ struct distmind_request_payer {
  * @flags: DISTMIND_ACQUIRE_*
  * @kind: wanted GPU kind, may be empty
  * @deadline: when the wait ends
- * @answered: no longer in the table; under distmind_request_lock
+ * @answered: no longer in the table; under distmind_claim_lock
  * @error: of the answer, 0 if granted
  * @reason: of a refusal
  * @done: the answer is there
  * @vgpus: the answer, each with a reference; @count of them
  */
-struct distmind_request {
+struct distmind_claim {
 	u32 id;
-	struct distmind_request_payer payer;
+	struct distmind_claim_payer payer;
 	struct distmind_vgpu_owner owner;
 	struct distmind_vgpu_settings settings;
 	u32 count;
@@ -53,13 +53,13 @@ struct distmind_request {
 	struct distmind_vgpu *vgpus[];
 };
 
-extern struct mutex distmind_request_lock;
-extern struct distmind_table distmind_requests;
+extern struct mutex distmind_claim_lock;
+extern struct distmind_table distmind_claims;
 
-int distmind_request_acquire(struct distmind_acquire *arg);
-int distmind_request_grant(u32 id, const u32 *gpus, u32 count, struct netlink_ext_ack *extack);
-int distmind_request_refuse(u32 id, int error, const char *reason, struct netlink_ext_ack *extack);
+int distmind_claim_acquire(struct distmind_acquire *arg);
+int distmind_claim_grant(u32 id, const u32 *gpus, u32 count, struct netlink_ext_ack *extack);
+int distmind_claim_refuse(u32 id, int error, const char *reason, struct netlink_ext_ack *extack);
 
-void distmind_request_exit(void);
+void distmind_claim_exit(void);
 
-#endif /* _DISTMIND_REQUEST_H */
+#endif /* _DISTMIND_CLAIM_H */

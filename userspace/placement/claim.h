@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A request: what is needed, and who needs it. Requests with the same need are
+ * A claim: what is needed, and who needs it. Claims with the same need are
  * interchangeable but for who asks: scores are cached by need.
  */
-#ifndef DISTMIND_PLACEMENT_REQUEST_H
-#define DISTMIND_PLACEMENT_REQUEST_H
+#ifndef DISTMIND_PLACEMENT_CLAIM_H
+#define DISTMIND_PLACEMENT_CLAIM_H
 
 #include <linux/distmind.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #define PLACEMENT_WHOLE DISTMIND_SHARE_WHOLE
-#define PLACEMENT_GPUS_MAX DISTMIND_ACQUIRE_MAX /* of one request */
+#define PLACEMENT_GPUS_MAX DISTMIND_ACQUIRE_MAX /* of one claim */
 #define PLACEMENT_NONE UINT32_MAX
 
 struct placement_need {
@@ -30,7 +30,7 @@ struct placement_need {
 };
 
 /* Zero means that nothing is asked for, but for from. */
-struct placement_request {
+struct placement_claim {
 	struct placement_need need;
 	uint64_t tenant;
 	bool isolate;	  /* no gpu together with another tenant */
@@ -44,11 +44,11 @@ struct placement_request {
 bool placement_need_equal(const struct placement_need *a, const struct placement_need *b);
 uint64_t placement_need_hash(const struct placement_need *need);
 
-/* Would every request with the same need get the same answer? */
-bool placement_request_plain(const struct placement_request *request);
+/* Would every claim with the same need get the same answer? */
+bool placement_claim_plain(const struct placement_claim *claim);
 
 /* 0, or -EINVAL with what is wrong with it in reason (DISTMIND_REASON_LEN). */
-int placement_request_check(const struct placement_request *request, char *reason);
+int placement_claim_check(const struct placement_claim *claim, char *reason);
 
 /* Thousandths of a gpu in all. */
 static inline uint64_t placement_need_milli(const struct placement_need *need)

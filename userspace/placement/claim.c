@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "request.h"
+#include "claim.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -34,15 +34,15 @@ uint64_t placement_need_hash(const struct placement_need *need)
 	return mix(hash, need->bytes);
 }
 
-bool placement_request_plain(const struct placement_request *request)
+bool placement_claim_plain(const struct placement_claim *claim)
 {
-	return !request->isolate && !request->tenant && !request->group && !request->profile &&
-	       !request->model && !request->moves;
+	return !claim->isolate && !claim->tenant && !claim->group && !claim->profile &&
+	       !claim->model && !claim->moves;
 }
 
-int placement_request_check(const struct placement_request *request, char *reason)
+int placement_claim_check(const struct placement_claim *claim, char *reason)
 {
-	const struct placement_need *need = &request->need;
+	const struct placement_need *need = &claim->need;
 
 	if (need->count > PLACEMENT_GPUS_MAX)
 		snprintf(reason, DISTMIND_REASON_LEN, "%u gpus are too many: ask for up to %u",

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Claims for vgpus, and their answers.
+ *
+ * A claim belongs to the system call that waits for it. It is in the table
+ * from the beginning of the wait until it is answered or given up, whichever
+ * takes it out first under distmind_claim_lock; only what is in the table may
+ * be touched by others, and only under that lock. vgpus are created by the one
+ * who grants, so that it learns what is wrong with its answer, and become the
+ * waiter's when it wakes: if the waiter cannot take them, it kills them.
+ */
+#include <linux/cred.h>
+#include <linux/file.h>
+#include <linux/mm.h>
+#include <linux/netlink.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/user_namespace.h>
+
+#include "client.h"
+#include "ioctl.h"
+#include "ledger.h"
+#include "netlink.h"
+#include "claim.h"
+#include "trace.h"
+
+/* So that no user can fill the table for the others. */
+#define CLAIMS_PER_USER	64
+#define CLAIMS_MAX		4096
+
+/* See above. */
+DEFINE_MUTEX(distmind_claim_lock);
+struct distmind_table distmind_claims = DISTMIND_TABLE_INIT(distmind_claims);
+
+/*
+ * Who has made a user namespace can be as many users there as were mapped for it, so all
+ * that are in it are one: its maker. Root makes them for others, as containers: each of
+ * these is somebody.
+ */
+static struct distmind_claim_payer find_payer(void)
+{
+	struct distmind_claim_payer payer = { .uid = current_euid() };
+	const struct user_namespace *ns;
+
+	for (ns = current_user_ns(); ns->parent; ns = ns->parent) {
+		payer.uid = ns->owner;
+		payer.ns = ns;
+	}
+	if (!uid_eq(payer.uid, GLOBAL_ROOT_UID))
+		payer.ns = NULL;
+	return payer;
+}
+
+static bool pays_for(const struct distmind_claim_payer *payer,
+		     const struct distmind_claim *claim)
+{
+	return uid_eq(payer->uid, claim->payer.uid) && payer->ns == claim->payer.ns;
+}
+
+static struct distmind_claim *claim_create(const struct distmind_acquire *arg)
+{
+	struct distmind_claim *claim;
+
+	claim = kzalloc(struct_size(claim, vgpus, arg->count), GFP_KERNEL_ACCOUNT);
+	if (!claim)
+		return NULL;
+	distmind_ledger_created(DISTMIND_OBJECT_CLAIM);
+	claim->payer = find_payer();
+	strscpy(claim->owner.name, arg->name, sizeof(claim->owner.name));
+	claim->owner.lease = DISTMIND_VGPU_LEASE_FILE;
+	current_euid_egid(&claim->owner.uid, &claim->owner.gid);
+	claim->owner.pid = task_tgid_nr(current);
+	claim->settings.memory = arg->memory;
+	claim->settings.objective_ns = arg->objective_ns;
+	claim->settings.share = arg->share;
+	claim->settings.class = arg->sched_class;
+	claim->settings.capped = arg->flags & DISTMIND_ACQUIRE_CAPPED;
+	claim->count = arg->count;
+	claim->flags = arg->flags;
+	strscpy(claim->kind, arg->kind, sizeof(claim->kind));
+	claim->deadline = ktime_add_ms(ktime_get(), arg->timeout_ms);
+	init_completion(&claim->done);
+	return claim;
+}
+
+static void claim_destroy(struct distmind_claim *claim)
+{
+	kfree(claim);
+	distmind_ledger_destroyed(DISTMIND_OBJECT_CLAIM);
+}
+
+static int enqueue(struct distmind_claim *claim)
+{
+	struct distmind_claim *other;
+	unsigned long id;
+	u32 mine = 0;
+	int err;
+
+	if (mutex_lock_killable(&distmind_claim_lock))
+		return -EINTR;
+	distmind_table_for_each(&distmind_claims, id, other)
+		mine += pays_for(&claim->payer, other);
+	err = -EAGAIN;
+	if (mine < CLAIMS_PER_USER)
+		err = distmind_table_add(&distmind_claims, claim, CLAIMS_MAX, &claim->id);
+	if (err) {
+		strscpy(claim->reason,
+			"too many claims are waiting already: wait for their answers first",
+			sizeof(claim->reason));
+		if (err == -EBUSY)
+			err = -EAGAIN;
+	} else {
+		trace_distmind_claim_add(claim);
+		distmind_netlink_notify_claim(DISTMIND_CMD_CLAIM_ADD_NTF, claim);
+	}
+	mutex_unlock(&distmind_claim_lock);
+	return err;
+}
+
+/* Under distmind_claim_lock: from here on it is the waiter's alone. */
+static void dequeue(struct distmind_claim *claim, int error)
+{
+	claim->answered = true;
+	claim->error = error;
+	distmind_table_del(&distmind_claims, claim->id);
+	trace_distmind_claim_del(claim);
+	distmind_netlink_notify_claim(DISTMIND_CMD_CLAIM_DEL_NTF, claim);
+}
+
+/* Returns the error of the answer, or why there is none. */
+static int wait_for_answer(struct distmind_claim *claim, u32 timeout_ms)
+{
+	long left;
+
+	left = wait_for_completion_killable_timeout(&claim->done, msecs_to_jiffies(timeout_ms));
+	mutex_lock(&distmind_claim_lock);
+	if (!claim->answered) {
+		dequeue(claim, left ? -EINTR : -ETIMEDOUT);
+		if (distmind_netlink_has_daemon())
+			snprintf(claim->reason, sizeof(claim->reason),
+				 "no answer within %u ms: see the log of distmindd", timeout_ms);
+		else
+			snprintf(claim->reason, sizeof(claim->reason),
+				 "nobody answers claims: start distmindd");
+	}
+	mutex_unlock(&distmind_claim_lock);
+	return claim->error;
+}
+
+static void kill_vgpus(struct distmind_vgpu **vgpus, u32 count)
+{
+	u32 i;
+
+	for (i = 0; i < count; i++) {
+		distmind_vgpu_kill(vgpus[i]);
+		distmind_vgpu_put(vgpus[i]);
+	}
+}
+
+/* Consumes the claim's vgpus: each becomes the caller's or is killed. */
+static int install(struct distmind_claim *claim, s32 __user *user)
+{
+	s32 fds[DISTMIND_ACQUIRE_MAX];
+	struct file **files;
+	u32 i, opened = 0, reserved = 0;
+	int err = -ENOMEM;
+
+	files = kcalloc(claim->count, sizeof(*files), GFP_KERNEL);
+	if (!files)
+		goto err_kill;
+	for (; opened < claim->count; opened++) {
+		files[opened] = distmind_client_open_lease(claim->vgpus[opened]);
+		if (IS_ERR(files[opened])) {
+			err = PTR_ERR(files[opened]);
+			goto err_kill;
+		}
+		/* The file holds it now. */
+		distmind_vgpu_put(claim->vgpus[opened]);
+	}
+	for (; reserved < claim->count; reserved++) {
+		fds[reserved] = get_unused_fd_flags(O_CLOEXEC);
+		if (fds[reserved] < 0) {
+			err = fds[reserved];
+			goto err_fds;
+		}
+	}
+	err = -EFAULT;
+	if (copy_to_user(user, fds, claim->count * sizeof(*fds)))
+		goto err_fds;
+	for (i = 0; i < claim->count; i++)
+		fd_install(fds[i], files[i]);
+	kfree(files);
+	return 0;
+
+err_fds:
+	while (reserved--)
+		put_unused_fd(fds[reserved]);
+err_kill:
+	for (i = 0; i < opened; i++)
+		fput(files[i]);
+	kill_vgpus(claim->vgpus + opened, claim->count - opened);
+	kfree(files);
+	return err;
+}
+
+int distmind_claim_acquire(struct distmind_acquire *arg)
+{
+	const struct distmind_vgpu_settings settings = {
+		.memory = arg->memory,
+		.objective_ns = arg->objective_ns,
+		.share = arg->share,
+		.class = arg->sched_class,
+	};
+	struct distmind_claim *claim;
+	const char *problem = NULL;
+	int err;
+
+	if (!arg->count || arg->count > DISTMIND_ACQUIRE_MAX)
+		problem = "count must be 1 to 64";
+	else if (arg->flags & ~DISTMIND_ACQUIRE__ALL)
+		problem = "flags has bits that this module does not know";
+	else if (!arg->timeout_ms || arg->timeout_ms > DISTMIND_TIMEOUT_MAX_MS)
+		problem = "timeout must be 1 ms to 1 hour";
+	else if (!distmind_ioctl_name_valid(arg->name))
+		problem = "name must be up to 31 of A-Z a-z 0-9 . _ -";
+	else if (!distmind_ioctl_name_valid(arg->kind))
+		problem = "kind must be up to 31 of A-Z a-z 0-9 . _ -";
+	else
+		distmind_vgpu_check_settings(&settings, &problem);
+	memset(arg->reason, 0, sizeof(arg->reason));
+	if (problem) {
+		strscpy(arg->reason, problem, sizeof(arg->reason));
+		return -EINVAL;
+	}
+
+	claim = claim_create(arg);
+	if (!claim)
+		return -ENOMEM;
+	err = enqueue(claim);
+	if (!err)
+		err = wait_for_answer(claim, arg->timeout_ms);
+	if (!err)
+		err = install(claim, u64_to_user_ptr(arg->fds));
+	arg->claim = claim->id;
+	strscpy(arg->reason, claim->reason, sizeof(arg->reason));
+	claim_destroy(claim);
+	return err;
+}
+
+static struct distmind_claim *find_locked(u32 id, struct netlink_ext_ack *extack)
+{
+	struct distmind_claim *claim = distmind_table_find(&distmind_claims, id);
+
+	lockdep_assert_held(&distmind_claim_lock);
+	if (!claim)
+		NL_SET_ERR_MSG(extack, "no such claim: it was answered, timed out or given up");
+	return claim;
+}
+
+int distmind_claim_grant(u32 id, const u32 *gpus, u32 count, struct netlink_ext_ack *extack)
+{
+	struct distmind_claim *claim;
+	struct distmind_vgpu *vgpu;
+	int err = 0;
+	u32 i;
+
+	mutex_lock(&distmind_claim_lock);
+	claim = find_locked(id, extack);
+	if (!claim) {
+		err = -ENOENT;
+		goto out;
+	}
+	if (count != claim->count) {
+		NL_SET_ERR_MSG(extack, "gpu must be there once for each vgpu of the claim");
+		err = -EINVAL;
+		goto out;
+	}
+	for (i = 0; i < count; i++) {
+		vgpu = distmind_vgpu_create(&claim->owner, &claim->settings, gpus[i], extack);
+		if (IS_ERR(vgpu)) {
+			err = PTR_ERR(vgpu);
+			kill_vgpus(claim->vgpus, i);
+			goto out;
+		}
+		claim->vgpus[i] = vgpu;
+	}
+	dequeue(claim, 0);
+	complete(&claim->done);
+out:
+	mutex_unlock(&distmind_claim_lock);
+	return err;
+}
+
+int distmind_claim_refuse(u32 id, int error, const char *reason, struct netlink_ext_ack *extack)
+{
+	struct distmind_claim *claim;
+	int err = 0;
+
+	mutex_lock(&distmind_claim_lock);
+	claim = find_locked(id, extack);
+	if (claim) {
+		strscpy(claim->reason, reason, sizeof(claim->reason));
+		dequeue(claim, -error);
+		complete(&claim->done);
+	} else {
+		err = -ENOENT;
+	}
+	mutex_unlock(&distmind_claim_lock);
+	return err;
+}
+
+void distmind_claim_exit(void)
+{
+	xa_destroy(&distmind_claims.objects);
+}
