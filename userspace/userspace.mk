@@ -65,7 +65,7 @@ MODEL_SRC := $(wildcard userspace/model/*.c)
 MEMORY_SRC := $(wildcard userspace/memory/*.c)
 CATALOG_SRC := $(wildcard userspace/catalog/*.c)
 SIM_SRC := $(wildcard userspace/sim/*.c)
-DAEMON_SRC := $(wildcard userspace/distmindd/*.c)
+DAEMON_SRC := $(wildcard userspace/distmindd/*.c userspace/distmindd/*/*.c)
 ENGINE_CPU_SRC := $(wildcard userspace/engines/cpu/*.c)
 CTL_SRC := $(wildcard userspace/distmindctl/*.c)
 EXAMPLE_SRC := $(wildcard userspace/examples/*.c)
@@ -140,7 +140,7 @@ $(call us_objects,userspace/distmindctl/completion.c): userspace/distmindctl/dis
 
 # How distmindd is talked to is no part of the library's interface; what is promised of a gpu is
 # what distmindd's configuration says.
-CTL_CONFIG_SRC := userspace/distmindd/config.c userspace/distmindd/log.c
+CTL_CONFIG_SRC := userspace/distmindd/common/config.c userspace/distmindd/common/log.c
 $(O)/bin/distmindctl: $(call us_objects,$(CTL_SRC) $(MODEL_SRC) $(PLACEMENT_SRC) $(COMMON_SRC) \
 		$(CTL_CONFIG_SRC) userspace/libdistmind/service.c) $(LIB_LINK)
 	@mkdir -p $(@D)

@@ -2,7 +2,7 @@
 /* The cache of chunks in the memory of a host: what it keeps, and what has to go. */
 #include "unit.h"
 
-#include "../../userspace/distmindd/cache.h"
+#include "../../userspace/distmindd/pool/cache.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "unit.h"
 
-#include "../../userspace/distmindd/config.h"
+#include "../../userspace/distmindd/common/config.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -59,7 +59,7 @@ static void nouns_and_verbs(void **state)
 	expect("gpu d", "drain");
 	expect("host ", "list forget");
 	expect("-j vgpu ", "list show create set delete");
-	expect("help r", "claim run");
+	expect("help r", "run");
 }
 
 static void gpus_and_vgpus_of_the_pool(void **state)

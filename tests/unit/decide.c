@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "daemon_fake.h"
 
-#include "../../userspace/distmindd/decide.h"
-#include "../../userspace/distmindd/log.h"
+#include "../../userspace/distmindd/gpus/decide.h"
+#include "../../userspace/distmindd/common/log.h"
 
 #define G (1ULL << 30)
 #define S 1000000ULL
 
 static struct distmind_pool handle;
 static struct config config;
-static struct pool pool;
+static struct inventory inventory;
 static uint64_t now;
 
 static uint64_t fake_clock(void)
@@ -19,8 +19,8 @@ static uint64_t fake_clock(void)
 
 static void start_daemon(void)
 {
-	pool_init(&pool, &handle);
-	pool.clock_us = fake_clock;
+	inventory_init(&inventory, &handle);
+	inventory.clock_us = fake_clock;
 }
 
 static int setup(void **state)
@@ -37,32 +37,32 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	pool_free(&pool);
+	inventory_free(&inventory);
 	return 0;
 }
 
 /* One turn of the daemon's event loop. */
 static int turn(void)
 {
-	int ret = pool_update(&pool);
+	int ret = inventory_update(&inventory);
 
-	return ret ? ret : decide(&pool, &config);
+	return ret ? ret : decide(&inventory, &config);
 }
 
 /* The daemon's view and the kernel's must be the same, and nothing promised twice. */
 static void check_view(void)
 {
-	struct pool_vgpu *vgpu;
-	struct pool_gpu *gpu;
+	struct inventory_vgpu *vgpu;
+	struct inventory_gpu *gpu;
 	uint64_t memory;
 	uint32_t share;
 
-	assert_int_equal(pool.gpus.count, kernel.gpu_count);
-	assert_int_equal(pool.vgpus.count, kernel.vgpu_count);
-	assert_int_equal(pool.claims.count, kernel.claim_count);
-	table_each(&pool.vgpus, vgpu)
+	assert_int_equal(inventory.gpus.count, kernel.gpu_count);
+	assert_int_equal(inventory.vgpus.count, kernel.vgpu_count);
+	assert_int_equal(inventory.claims.count, kernel.claim_count);
+	table_each(&inventory.vgpus, vgpu)
 		assert_int_equal(vgpu->record.gpu, fake_vgpu_gpu(vgpu->record.id));
-	table_each(&pool.gpus, gpu) {
+	table_each(&inventory.gpus, gpu) {
 		memory = 0;
 		share = 0;
 		for (unsigned int i = 0; i < kernel.vgpu_count; i++)
@@ -237,7 +237,7 @@ static void a_restarted_daemon_adopts_everything(void **state)
 	assert_int_equal(kernel.sets, 0);
 	check_view();
 
-	pool_free(&pool);
+	inventory_free(&inventory);
 	start_daemon();
 	assert_int_equal(turn(), 0);
 	assert_int_equal(kernel.grants, 1);
@@ -290,7 +290,7 @@ static void nothing_is_decided_while_the_pool_cannot_be_listed(void **state)
 	fake_claim(1 * G, 100, 1);
 	kernel.list_errors = 1;
 	assert_int_equal(turn(), -EAGAIN);
-	assert_int_equal(decide(&pool, &config), -EAGAIN);
+	assert_int_equal(decide(&inventory, &config), -EAGAIN);
 	assert_int_equal(kernel.grants + kernel.refusals, 0);
 	assert_int_equal(turn(), 0);
 	assert_int_equal(kernel.grants, 1);
@@ -398,10 +398,10 @@ static void a_plan_whose_gpu_goes_too_is_made_good(void **state)
 		vgpus[i] = fake_vgpu(1 * G, 100, 0);
 	assert_int_equal(turn(), 0);
 	fake_gpu_state(0, DISTMIND_GPU_STATE_LOST);
-	assert_int_equal(pool_update(&pool), 0);
+	assert_int_equal(inventory_update(&inventory), 0);
 	/* The one that all of them would go to. */
 	fake_gpu_state(1, DISTMIND_GPU_STATE_LOST);
-	assert_int_equal(decide(&pool, &config), 0);
+	assert_int_equal(decide(&inventory, &config), 0);
 	assert_int_equal(kernel.sets, 5);
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(fake_vgpu_gpu(vgpus[i]), 2);
@@ -609,19 +609,19 @@ static void lost_gpus_are_removed_when_their_time_is_over(void **state)
 	fake_gpu(4 * G, "cpu", 0);
 	vgpu = fake_vgpu(1 * G, 100, 0);
 	assert_int_equal(turn(), 0);
-	assert_true(decide_expiry(&pool, &config) == UINT64_MAX);
+	assert_true(decide_expiry(&inventory, &config) == UINT64_MAX);
 	fake_gpu_state(0, DISTMIND_GPU_STATE_LOST);
 	assert_int_equal(turn(), 0);
-	assert_int_equal(decide_expiry(&pool, &config), now + 60 * S);
+	assert_int_equal(decide_expiry(&inventory, &config), now + 60 * S);
 	now += 59 * S;
-	assert_int_equal(decide_expiry(&pool, &config), now + 1 * S);
+	assert_int_equal(decide_expiry(&inventory, &config), now + 1 * S);
 	assert_int_equal(kernel.removals, 0);
 	now += 1 * S;
-	decide_expiry(&pool, &config);
+	decide_expiry(&inventory, &config);
 	assert_int_equal(kernel.removals, 1);
 	assert_int_equal(turn(), 0);
 	assert_int_equal(fake_vgpu_gpu(vgpu), DISTMIND_GPU_NONE);
-	assert_true(decide_expiry(&pool, &config) == UINT64_MAX);
+	assert_true(decide_expiry(&inventory, &config) == UINT64_MAX);
 	check_view();
 
 	fake_gpu(4 * G, "cpu", 0);
@@ -631,7 +631,7 @@ static void lost_gpus_are_removed_when_their_time_is_over(void **state)
 	fake_gpu_state(1, DISTMIND_GPU_STATE_LOST);
 	assert_int_equal(turn(), 0);
 	now += 1000000 * S;
-	assert_true(decide_expiry(&pool, &config) == UINT64_MAX);
+	assert_true(decide_expiry(&inventory, &config) == UINT64_MAX);
 	assert_int_equal(kernel.removals, 1);
 }
 

@@ -2,7 +2,7 @@
 /* Heat: which models a host reads often, at times that the test makes up. */
 #include "unit.h"
 
-#include "../../userspace/distmindd/heat.h"
+#include "../../userspace/distmindd/pool/heat.h"
 
 #include <stdio.h>
 #include <string.h>

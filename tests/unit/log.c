@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "unit.h"
 
-#include "../../userspace/distmindd/log.h"
+#include "../../userspace/distmindd/common/log.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /* How many copies models are to have, as it is worked out from the catalog and shown. */
 #include "service_host.h"
 
-#include "../../userspace/distmindd/replicas.h"
+#include "../../userspace/distmindd/pool/replicas.h"
 
 static uint32_t extra_of(const char *name)
 {

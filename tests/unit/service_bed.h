@@ -8,8 +8,8 @@
 
 #include "service_fake.h"
 
-#include "../../userspace/distmindd/log.h"
-#include "../../userspace/distmindd/models.h"
+#include "../../userspace/distmindd/common/log.h"
+#include "../../userspace/distmindd/pool/models.h"
 #include "../../userspace/model/image.h"
 
 #include <ftw.h>

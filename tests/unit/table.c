@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "unit.h"
 
-#include "../../userspace/distmindd/table.h"
+#include "../../userspace/distmindd/common/table.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

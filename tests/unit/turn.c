@@ -2,7 +2,7 @@
 /* Turns: long work in a real loop, beside somebody who always wants something. */
 #include "unit.h"
 
-#include "../../userspace/distmindd/turn.h"
+#include "../../userspace/distmindd/common/turn.h"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>

@@ -114,4 +114,4 @@ $(O)/unit/%: $(O)/unit/obj/tests/unit/%.o $(foreach library,distmindd memory cat
 		placement model common libdistmind,$(call unit_archive,$(library)))
 	$(call us_say,LD,$@)$(UNIT_LINK) -lcrypto -lcurl -libverbs -lrdmacm
 
--include $(wildcard $(O)/unit/obj/*/*/*.d $(O)/unit/obj/*/*/*/*.d)
+-include $(wildcard $(O)/unit/obj/*/*/*.d $(O)/unit/obj/*/*/*/*.d $(O)/unit/obj/*/*/*/*/*.d)

@@ -251,38 +251,38 @@ static void the_timeline_of_a_load_that_fails_fails(void **state)
 	free_sample(&sample);
 }
 
-static void forget_pool(struct pool *pool)
+static void forget_pool(struct inventory *inventory)
 {
-	table_free(&pool->gpus);
-	table_free(&pool->vgpus);
-	table_free(&pool->claims);
+	table_free(&inventory->gpus);
+	table_free(&inventory->vgpus);
+	table_free(&inventory->claims);
 }
 
 /* As the daemon's pool would be after the kernel's events. */
-static void see_pool(struct pool *pool, uint32_t gpu_state, uint64_t claim)
+static void see_pool(struct inventory *inventory, uint32_t gpu_state, uint64_t claim)
 {
-	struct pool_gpu *gpu;
-	struct pool_vgpu *vgpu;
+	struct inventory_gpu *gpu;
+	struct inventory_vgpu *vgpu;
 
-	*pool = (struct pool){
-		.gpus.size = sizeof(struct pool_gpu), .vgpus.size = sizeof(struct pool_vgpu),
-		.claims.size = sizeof(struct pool_claim),
+	*inventory = (struct inventory){
+		.gpus.size = sizeof(struct inventory_gpu), .vgpus.size = sizeof(struct inventory_vgpu),
+		.claims.size = sizeof(struct inventory_claim),
 	};
-	gpu = table_add(&pool->gpus, FAKE_GPU);
+	gpu = table_add(&inventory->gpus, FAKE_GPU);
 	gpu->record.state = gpu_state;
 	gpu->record.memory = fake.memory;
-	vgpu = table_add(&pool->vgpus, 99);
+	vgpu = table_add(&inventory->vgpus, 99);
 	vgpu->record.gpu = FAKE_GPU;
 	vgpu->record.memory = fake.quota;
 	if (claim)
-		((struct pool_claim *)table_add(&pool->claims, 1))->record.memory = claim;
+		((struct inventory_claim *)table_add(&inventory->claims, 1))->record.memory = claim;
 }
 
 static void a_lost_gpu_takes_its_weights_along(void **state)
 {
 	struct sample sample;
 	struct message reply;
-	struct pool pool;
+	struct inventory inventory;
 	int fd;
 
 	(void)state;
@@ -291,13 +291,13 @@ static void a_lost_gpu_takes_its_weights_along(void **state)
 	reply = ask(fd, load_op("net"), NULL, 0);
 	expect_ok(&reply);
 	message_clear(&reply);
-	see_pool(&pool, DISTMIND_GPU_STATE_READY, 0);
-	assert_false(weights_follow(&bed.models->weights, &pool));
-	forget_pool(&pool);
+	see_pool(&inventory, DISTMIND_GPU_STATE_READY, 0);
+	assert_false(weights_follow(&bed.models->weights, &inventory));
+	forget_pool(&inventory);
 	assert_int_equal(fake.buffers, 1);
-	see_pool(&pool, DISTMIND_GPU_STATE_LOST, 0);
-	assert_true(weights_follow(&bed.models->weights, &pool));
-	forget_pool(&pool);
+	see_pool(&inventory, DISTMIND_GPU_STATE_LOST, 0);
+	assert_true(weights_follow(&bed.models->weights, &inventory));
+	forget_pool(&inventory);
 	assert_int_equal(fake.buffers, 0);
 	assert_int_equal(fake.vgpus, 0);
 	/* Its user is still there, and can load again. */
@@ -310,7 +310,7 @@ static void who_waits_for_weights_to_be_verified_is_told_of_a_lost_gpu(void **st
 {
 	struct sample sample;
 	struct message reply;
-	struct pool pool;
+	struct inventory inventory;
 	json_t *body;
 	int fd;
 
@@ -324,9 +324,9 @@ static void who_waits_for_weights_to_be_verified_is_told_of_a_lost_gpu(void **st
 	json_object_set_new(body, "verify", json_true());
 	say(fd, body, NULL, 0);
 	wait_until(bed.models->service.clients->exchange);
-	see_pool(&pool, DISTMIND_GPU_STATE_LOST, 0);
-	assert_true(weights_follow(&bed.models->weights, &pool));
-	forget_pool(&pool);
+	see_pool(&inventory, DISTMIND_GPU_STATE_LOST, 0);
+	assert_true(weights_follow(&bed.models->weights, &inventory));
+	forget_pool(&inventory);
 	assert_int_equal(fake.buffers, 0);
 	reply = receive(fd);
 	assert_string_equal(json_string_value(json_object_get(reply.body, "errno")), "EOWNERDEAD");
@@ -339,7 +339,7 @@ static void a_gpu_that_is_drained_is_left_when_the_last_use_ends(void **state)
 {
 	struct sample used, unused;
 	struct message reply;
-	struct pool pool;
+	struct inventory inventory;
 	int fd;
 
 	(void)state;
@@ -351,9 +351,9 @@ static void a_gpu_that_is_drained_is_left_when_the_last_use_ends(void **state)
 	expect_ok(&reply);
 	message_clear(&reply);
 	assert_int_equal(fake.buffers, 2);
-	see_pool(&pool, DISTMIND_GPU_STATE_DRAINING, 0);
-	weights_follow(&bed.models->weights, &pool);
-	forget_pool(&pool);
+	see_pool(&inventory, DISTMIND_GPU_STATE_DRAINING, 0);
+	weights_follow(&bed.models->weights, &inventory);
+	forget_pool(&inventory);
 	/* It goes on with what it has. */
 	assert_int_equal(fake.buffers, 1);
 	assert_int_equal(fake.vgpus, 1);
@@ -368,27 +368,27 @@ static void a_claim_that_fits_nowhere_gets_the_room_of_the_cache(void **state)
 {
 	struct sample sample;
 	struct message reply;
-	struct pool pool;
+	struct inventory inventory;
 	int fd;
 
 	(void)state;
 	push_sample(&sample, "net", 1);
 	cache(&sample);
-	see_pool(&pool, DISTMIND_GPU_STATE_READY, fake.memory - fake.quota);
-	assert_false(weights_follow(&bed.models->weights, &pool));
-	forget_pool(&pool);
+	see_pool(&inventory, DISTMIND_GPU_STATE_READY, fake.memory - fake.quota);
+	assert_false(weights_follow(&bed.models->weights, &inventory));
+	forget_pool(&inventory);
 	/* One that is in use stays. */
 	fd = connect_client();
 	reply = ask(fd, load_op("net"), NULL, 0);
 	expect_ok(&reply);
 	message_clear(&reply);
-	see_pool(&pool, DISTMIND_GPU_STATE_READY, fake.memory);
-	assert_false(weights_follow(&bed.models->weights, &pool));
+	see_pool(&inventory, DISTMIND_GPU_STATE_READY, fake.memory);
+	assert_false(weights_follow(&bed.models->weights, &inventory));
 	assert_int_equal(fake.buffers, 1);
 	hang_up(fd);
-	assert_true(weights_follow(&bed.models->weights, &pool));
+	assert_true(weights_follow(&bed.models->weights, &inventory));
 	assert_int_equal(fake.buffers, 0);
-	forget_pool(&pool);
+	forget_pool(&inventory);
 	free_sample(&sample);
 }
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../distmindd/config.h"
+#include "../distmindd/common/config.h"
 #include "../placement/records.h"
 
 /* Room for one row more; NULL: no memory. */

@@ -5,10 +5,10 @@
  */
 #include "daemon.h"
 
-#include "decide.h"
-#include "log.h"
-#include "models.h"
-#include "pool.h"
+#include "gpus/decide.h"
+#include "common/log.h"
+#include "pool/models.h"
+#include "gpus/inventory.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ struct daemon {
 	const struct daemon_options *options;
 	struct config config;
 	struct distmind_pool *kernel;
-	struct pool pool;
+	struct inventory inventory;
 	struct models *models; /* NULL: none on this host */
 	sd_event *loop;
 	sd_event_source *again;	 /* there was more than fits one turn */
@@ -69,27 +69,27 @@ static void arm_status(struct daemon *daemon)
 	int enabled;
 
 	if (sd_event_source_get_enabled(daemon->status, &enabled) >= 0 && enabled == SD_EVENT_OFF)
-		arm(daemon->status, daemon->pool.clock_us() + STATUS_US);
+		arm(daemon->status, daemon->inventory.clock_us() + STATUS_US);
 }
 
 /* Everything that happens leads here. Errors other than a stale pool are fatal. */
 static int work(struct daemon *daemon)
 {
-	int ret = pool_update(&daemon->pool);
+	int ret = inventory_update(&daemon->inventory);
 
 	/* What the cache of weights gives up is there to be decided on at once. */
-	if (!ret && daemon->models && weights_follow(&daemon->models->weights, &daemon->pool))
-		ret = pool_update(&daemon->pool);
+	if (!ret && daemon->models && weights_follow(&daemon->models->weights, &daemon->inventory))
+		ret = inventory_update(&daemon->inventory);
 	if (!ret)
-		ret = decide(&daemon->pool, &daemon->config);
+		ret = decide(&daemon->inventory, &daemon->config);
 	if (ret < 0 && ret != -EAGAIN) {
 		log_error("pool-lost", LOG_S("reason", strerror(-ret)));
 		sd_event_exit(daemon->loop, ret);
 		return ret;
 	}
-	arm(daemon->retry, ret < 0 ? daemon->pool.clock_us() + RETRY_US : UINT64_MAX);
+	arm(daemon->retry, ret < 0 ? daemon->inventory.clock_us() + RETRY_US : UINT64_MAX);
 	sd_event_source_set_enabled(daemon->again, ret > 0 ? SD_EVENT_ONESHOT : SD_EVENT_OFF);
-	arm(daemon->expiry, decide_expiry(&daemon->pool, &daemon->config));
+	arm(daemon->expiry, decide_expiry(&daemon->inventory, &daemon->config));
 	arm_status(daemon);
 	return 0;
 }
@@ -121,8 +121,8 @@ static int on_status(sd_event_source *source, uint64_t us, void *arg)
 
 	(void)source;
 	(void)us;
-	sd_notifyf(0, "STATUS=%zu gpus, %zu vgpus, %zu claims wait", daemon->pool.gpus.count,
-		   daemon->pool.vgpus.count, daemon->pool.claims.count);
+	sd_notifyf(0, "STATUS=%zu gpus, %zu vgpus, %zu claims wait", daemon->inventory.gpus.count,
+		   daemon->inventory.vgpus.count, daemon->inventory.claims.count);
 	return 0;
 }
 
@@ -154,7 +154,7 @@ static int on_end(sd_event_source *source, const struct signalfd_siginfo *info, 
 	if (daemon->leaving || !daemon->models || models_leave(daemon->models, on_left, daemon))
 		return sd_event_exit(daemon->loop, 0);
 	daemon->leaving = true;
-	arm(daemon->leave, daemon->pool.clock_us() + LEAVE_US);
+	arm(daemon->leave, daemon->inventory.clock_us() + LEAVE_US);
 	return 0;
 }
 
@@ -262,7 +262,7 @@ static int open_pool(struct daemon *daemon)
 		distmind_pool_close(daemon->kernel);
 		return err;
 	}
-	pool_init(&daemon->pool, daemon->kernel);
+	inventory_init(&daemon->inventory, daemon->kernel);
 	return 0;
 }
 
@@ -294,7 +294,7 @@ int daemon_run(const struct daemon_options *options, const struct config *config
 		err = serve(&daemon);
 	models_close(daemon.models);
 	close_loop(&daemon);
-	pool_free(&daemon.pool);
+	inventory_free(&daemon.inventory);
 	distmind_pool_close(daemon.kernel);
 	return err;
 }

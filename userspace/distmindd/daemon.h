@@ -2,7 +2,7 @@
 #ifndef DISTMINDD_DAEMON_H
 #define DISTMINDD_DAEMON_H
 
-#include "config.h"
+#include "common/config.h"
 
 struct daemon_options {
 	const char *config_path;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* distmindd: decides which gpu backs which vgpu, and keeps models for the memory pool. */
-#include "background.h"
+#include "common/background.h"
 #include "daemon.h"
-#include "lock.h"
-#include "log.h"
-#include "models.h"
+#include "common/lock.h"
+#include "common/log.h"
+#include "pool/models.h"
 
 #include <errno.h>
 #include <getopt.h>

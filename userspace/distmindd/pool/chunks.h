@@ -9,14 +9,14 @@
 #define DISTMINDD_CHUNKS_H
 
 #include "cache.h"
-#include "config.h"
+#include "../common/config.h"
 
-#include "../catalog/catalog.h"
-#include "../memory/arena.h"
-#include "../memory/client.h"
-#include "../memory/donor.h"
-#include "../memory/registration.h"
-#include "../memory/spooler.h"
+#include "../../catalog/catalog.h"
+#include "../../memory/arena.h"
+#include "../../memory/client.h"
+#include "../../memory/donor.h"
+#include "../../memory/registration.h"
+#include "../../memory/spooler.h"
 
 #include <sys/queue.h>
 #include <systemd/sd-event.h>

@@ -7,11 +7,11 @@
 #ifndef DISTMINDD_VIEW_H
 #define DISTMINDD_VIEW_H
 
-#include "config.h"
+#include "../common/config.h"
 
-#include "../placement/plan.h"
+#include "../../placement/plan.h"
 
-struct pool;
+struct inventory;
 
 struct view {
 	struct placement_pool *pool; /* owned; NULL: none was made yet */
@@ -41,7 +41,7 @@ void view_forget(struct view *view);
  * Where to put what is asked for: the answer's gpus are the kernel's ids. As
  * placement_decide(), with a reason for every error. With observe it is counted.
  */
-int view_place(struct view *view, const struct pool *pool, const struct config *config,
+int view_place(struct view *view, const struct inventory *inventory, const struct config *config,
 	       const struct placement_claim *claim, const char *kind, bool observe,
 	       struct placement_answer *answer);
 
@@ -49,7 +49,7 @@ int view_place(struct view *view, const struct pool *pool, const struct config *
  * Where to put all vgpus of all lost gpus, decided at once; but for those that are stuck. A
  * box without a gpu that is well is lost as a whole. The caller frees the moves. 0 or -ENOMEM.
  */
-int view_recover(struct view *view, const struct pool *pool, const struct config *config,
+int view_recover(struct view *view, const struct inventory *inventory, const struct config *config,
 		 struct view_recovery *recovery);
 
 #endif

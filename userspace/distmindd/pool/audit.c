@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "audit.h"
 
-#include "turn.h"
+#include "../common/turn.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 
 #include "plan.h"
 
-#include "../catalog/catalog.h"
+#include "../../catalog/catalog.h"
 
 struct manifest {
 	struct model_manifest model;

@@ -2,7 +2,7 @@
 #include "verify.h"
 
 #include "models.h"
-#include "turn.h"
+#include "../common/turn.h"
 
 #include <errno.h>
 #include <stdlib.h>

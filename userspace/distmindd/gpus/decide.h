@@ -7,20 +7,20 @@
 #ifndef DISTMINDD_DECIDE_H
 #define DISTMINDD_DECIDE_H
 
-#include "config.h"
-#include "pool.h"
+#include "../common/config.h"
+#include "inventory.h"
 
 /*
  * Bind what has no gpu, then answer what waits. Returns whether there is more
  * to do than one turn of the event loop should take, or an error of
- * pool_update().
+ * inventory_update().
  */
-int decide(struct pool *pool, const struct config *config);
+int decide(struct inventory *inventory, const struct config *config);
 
 /*
  * Remove the gpus that have been lost for too long. Returns when to call
  * again, on the pool's clock; UINT64_MAX: not before the pool changes.
  */
-uint64_t decide_expiry(struct pool *pool, const struct config *config);
+uint64_t decide_expiry(struct inventory *inventory, const struct config *config);
 
 #endif

@@ -16,7 +16,7 @@
 #include "client.h"
 #include "heat.h"
 #include "keep.h"
-#include "pool.h"
+#include "../gpus/inventory.h"
 #include "resident.h"
 
 struct weights {
@@ -69,6 +69,6 @@ void weights_rates(const struct weights *weights, bool staged, struct plan_rates
  * The pool has changed: leaves gpus that are gone, and evicts for claims that nothing has
  * room for otherwise. True: that changed the pool.
  */
-bool weights_follow(struct weights *weights, const struct pool *pool);
+bool weights_follow(struct weights *weights, const struct inventory *inventory);
 
 #endif

@@ -7,8 +7,8 @@
 #ifndef DISTMINDD_PLAN_H
 #define DISTMINDD_PLAN_H
 
-#include "../model/manifest.h"
-#include "../planner/planner.h"
+#include "../../model/manifest.h"
+#include "../../planner/planner.h"
 
 /* What was measured; 0: not yet. */
 struct plan_rates {

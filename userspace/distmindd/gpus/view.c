@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "view.h"
 
-#include "../placement/reason.h"
-#include "../placement/records.h"
-#include "pool.h"
+#include "../../placement/reason.h"
+#include "../../placement/records.h"
+#include "inventory.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -24,17 +24,17 @@ void view_forget(struct view *view)
 	view->fresh = false;
 }
 
-static int fill_gpus(struct placement_pool *view, const struct pool *pool,
+static int fill_gpus(struct placement_pool *view, const struct inventory *inventory,
 		     const struct config *config)
 {
 	struct placement_overcommit overcommit = {
 		.share = config->share_overcommit,
 		.memory = config->memory_overcommit,
 	};
-	struct pool_gpu *gpu;
+	struct inventory_gpu *gpu;
 	int added;
 
-	table_each(&pool->gpus, gpu) {
+	table_each(&inventory->gpus, gpu) {
 		added = placement_records_add_gpu(view, &gpu->record, &overcommit);
 		if (added < 0)
 			return added;
@@ -43,24 +43,24 @@ static int fill_gpus(struct placement_pool *view, const struct pool *pool,
 }
 
 /* After the gpus, whose rows are in the same order. */
-static int fill_vgpus(struct placement_pool *view, const struct pool *pool, uint32_t *ids)
+static int fill_vgpus(struct placement_pool *view, const struct inventory *inventory, uint32_t *ids)
 {
-	struct pool_vgpu *vgpu;
-	struct pool_gpu *gpu;
+	struct inventory_vgpu *vgpu;
+	struct inventory_gpu *gpu;
 	uint32_t number;
 	int added;
 
-	table_each(&pool->vgpus, vgpu) {
-		gpu = table_find(&pool->gpus, vgpu->record.gpu);
+	table_each(&inventory->vgpus, vgpu) {
+		gpu = table_find(&inventory->gpus, vgpu->record.gpu);
 		if (!gpu)
 			continue;
-		number = (uint32_t)(gpu - (struct pool_gpu *)pool->gpus.rows);
+		number = (uint32_t)(gpu - (struct inventory_gpu *)inventory->gpus.rows);
 		/*
 		 * On gpus that nobody is placed on there is nothing to be counted, but for what
 		 * is to be moved: not what is stuck, nor what was too large for its gpu, of which
 		 * only a part would be.
 		 */
-		if (!pool_vgpu_bound(pool, vgpu) &&
+		if (!inventory_vgpu_bound(inventory, vgpu) &&
 		    (vgpu->stuck || vgpu->record.memory > view->gpus.rows[number].memory))
 			continue;
 		added = placement_records_add_vgpu(view, &vgpu->record, &gpu->record, number);
@@ -74,21 +74,21 @@ static int fill_vgpus(struct placement_pool *view, const struct pool *pool, uint
 }
 
 /* A daemon that has just started knows no more of the demand than what is there. */
-static void observe_all(struct placement *placement, const struct pool *pool)
+static void observe_all(struct placement *placement, const struct inventory *inventory)
 {
-	struct pool_vgpu *vgpu;
+	struct inventory_vgpu *vgpu;
 
-	table_each(&pool->vgpus, vgpu) {
+	table_each(&inventory->vgpus, vgpu) {
 		struct placement_need need = placement_records_need(&vgpu->record);
 
 		placement_observe(placement, &need);
 	}
 }
 
-static int refresh(struct view *view, const struct pool *pool, const struct config *config)
+static int refresh(struct view *view, const struct inventory *inventory, const struct config *config)
 {
 	struct placement_pool *made = placement_pool_new();
-	uint32_t *vgpus = calloc(pool->vgpus.count + 1, sizeof(*vgpus));
+	uint32_t *vgpus = calloc(inventory->vgpus.count + 1, sizeof(*vgpus));
 	int err = made && vgpus ? 0 : -ENOMEM;
 
 	/* Kinds that are gone take room from those that come: start anew. */
@@ -98,15 +98,15 @@ static int refresh(struct view *view, const struct pool *pool, const struct conf
 		if (placement_pool_add_kind(made, view->pool->kinds[i].name) < 0)
 			err = -ENOMEM;
 	if (!err)
-		err = fill_gpus(made, pool, config);
+		err = fill_gpus(made, inventory, config);
 	if (!err)
-		err = fill_vgpus(made, pool, vgpus);
+		err = fill_vgpus(made, inventory, vgpus);
 	if (!err && view->pool) {
 		err = placement_set_pool(&view->placement, made);
 	} else if (!err) {
 		err = placement_init(&view->placement, made, config->policy, 1);
 		if (!err)
-			observe_all(&view->placement, pool);
+			observe_all(&view->placement, inventory);
 	}
 	if (err) {
 		placement_pool_free(made);
@@ -121,12 +121,12 @@ static int refresh(struct view *view, const struct pool *pool, const struct conf
 	return 0;
 }
 
-int view_place(struct view *view, const struct pool *pool, const struct config *config,
+int view_place(struct view *view, const struct inventory *inventory, const struct config *config,
 	       const struct placement_claim *claim, const char *kind, bool observe,
 	       struct placement_answer *answer)
 {
 	struct placement_claim wanted = *claim;
-	int err = view->fresh ? 0 : refresh(view, pool, config), number;
+	int err = view->fresh ? 0 : refresh(view, inventory, config), number;
 
 	answer->reason[0] = '\0';
 	if (err) {
@@ -186,11 +186,11 @@ static void describe_move(const struct view *view, const struct placement_move *
 	memcpy(described->why, move->why, sizeof(described->why));
 }
 
-int view_recover(struct view *view, const struct pool *pool, const struct config *config,
+int view_recover(struct view *view, const struct inventory *inventory, const struct config *config,
 		 struct view_recovery *recovery)
 {
 	struct placement_plan plan = PLACEMENT_PLAN_EMPTY;
-	int err = view->fresh ? 0 : refresh(view, pool, config);
+	int err = view->fresh ? 0 : refresh(view, inventory, config);
 
 	*recovery = (struct view_recovery){ 0 };
 	if (err)

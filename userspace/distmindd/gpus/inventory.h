@@ -9,10 +9,10 @@
  * in all events after an answer and before the next decision knows of every
  * promise made.
  */
-#ifndef DISTMINDD_POOL_H
-#define DISTMINDD_POOL_H
+#ifndef DISTMINDD_INVENTORY_H
+#define DISTMINDD_INVENTORY_H
 
-#include "table.h"
+#include "../common/table.h"
 #include "view.h"
 
 #include <distmind.h>
@@ -20,13 +20,13 @@
 
 /* Each row begins with a record, and each record with its id. */
 
-struct pool_gpu {
+struct inventory_gpu {
 	struct distmind_gpu_record record;
 	uint64_t lost_since_us; /* 0: not lost */
 	bool seen;		/* by the listing under way */
 };
 
-struct pool_vgpu {
+struct inventory_vgpu {
 	struct distmind_vgpu_record record;
 	/* Of the gpu it was last on: a tenant is not moved to another kind. */
 	char kind[DISTMIND_NAME_LEN];
@@ -38,13 +38,13 @@ struct pool_vgpu {
 	bool seen;
 };
 
-struct pool_claim {
+struct inventory_claim {
 	struct distmind_claim_record record;
 	bool answered; /* its end has not been reported yet */
 	bool seen;
 };
 
-struct pool {
+struct inventory {
 	struct distmind_pool *kernel; /* not owned */
 	struct table gpus;
 	struct table vgpus;
@@ -54,17 +54,17 @@ struct pool {
 	uint64_t (*clock_us)(void); /* monotonic */
 };
 
-void pool_init(struct pool *pool, struct distmind_pool *kernel);
-void pool_free(struct pool *pool);
+void inventory_init(struct inventory *inventory, struct distmind_pool *kernel);
+void inventory_free(struct inventory *inventory);
 
 /*
  * Take in the events that have arrived, list everything if some were lost.
  * -EAGAIN: the pool changes too fast to be listed, try again in a while. After
  * any error the pool is stale.
  */
-int pool_update(struct pool *pool);
+int inventory_update(struct inventory *inventory);
 
 /* Does a gpu that is well back it? */
-bool pool_vgpu_bound(const struct pool *pool, const struct pool_vgpu *vgpu);
+bool inventory_vgpu_bound(const struct inventory *inventory, const struct inventory_vgpu *vgpu);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "service.h"
 
-#include "../libdistmind/service.h"
+#include "../../libdistmind/service.h"
 #include "forget.h"
-#include "log.h"
+#include "../common/log.h"
 #include "models.h"
 #include "push.h"
 #include "verify.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "forget.h"
 
-#include "log.h"
+#include "../common/log.h"
 #include "models.h"
 
 #include <errno.h>

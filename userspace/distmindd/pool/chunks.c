@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "chunks.h"
 
-#include "log.h"
+#include "../common/log.h"
 
-#include "../model/chunk.h"
+#include "../../model/chunk.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

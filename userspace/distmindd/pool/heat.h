@@ -9,7 +9,7 @@
 #ifndef DISTMINDD_HEAT_H
 #define DISTMINDD_HEAT_H
 
-#include "../catalog/catalog.h"
+#include "../../catalog/catalog.h"
 
 #define HEAT_MODELS 64 /* known at a time: the coldest makes room */
 

@@ -7,8 +7,8 @@
 #ifndef DISTMINDD_REPLICAS_H
 #define DISTMINDD_REPLICAS_H
 
-#include "../catalog/catalog.h"
-#include "../sharding/sharding.h"
+#include "../../catalog/catalog.h"
+#include "../../sharding/sharding.h"
 
 /* Good until the event loop runs again, as what it points to in the catalog. */
 struct replicas {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "peers.h"
 
-#include "log.h"
+#include "../common/log.h"
 
 #include <errno.h>
 #include <netdb.h>

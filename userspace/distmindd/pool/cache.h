@@ -16,7 +16,7 @@
 #ifndef DISTMINDD_CACHE_H
 #define DISTMINDD_CACHE_H
 
-#include "../model/chunk.h"
+#include "../../model/chunk.h"
 
 struct cache;
 struct cache_chunk; /* that is here, or was asked for in vain; the cache's */

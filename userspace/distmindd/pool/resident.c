@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "resident.h"
 
-#include "log.h"
+#include "../common/log.h"
 #include "message.h"
 
 #include <errno.h>

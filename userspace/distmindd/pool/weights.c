@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "weights.h"
 
-#include "log.h"
+#include "../common/log.h"
 
 #include <errno.h>
 #include <math.h>
@@ -659,36 +659,36 @@ size_t weights_gpus(const struct weights *weights, const struct manifest *manife
 	return count;
 }
 
-static uint64_t promised(const struct pool *pool, uint32_t gpu)
+static uint64_t promised(const struct inventory *inventory, uint32_t gpu)
 {
-	const struct pool_vgpu *vgpu;
+	const struct inventory_vgpu *vgpu;
 	uint64_t sum = 0;
 
-	table_each(&pool->vgpus, vgpu)
+	table_each(&inventory->vgpus, vgpu)
 		if (vgpu->record.gpu == gpu)
 			sum += vgpu->record.memory;
 	return sum;
 }
 
-static bool fits_somewhere(const struct pool *pool, uint64_t bytes)
+static bool fits_somewhere(const struct inventory *inventory, uint64_t bytes)
 {
-	const struct pool_gpu *gpu;
+	const struct inventory_gpu *gpu;
 
-	table_each(&pool->gpus, gpu)
+	table_each(&inventory->gpus, gpu)
 		if (gpu->record.state == DISTMIND_GPU_STATE_READY && bytes <= gpu->record.memory &&
-		    promised(pool, gpu->record.id) <= gpu->record.memory - bytes)
+		    promised(inventory, gpu->record.id) <= gpu->record.memory - bytes)
 			return true;
 	return false;
 }
 
 /* On the first gpu where it helps. */
-static bool evict_for(struct weights *weights, const struct pool *pool, uint64_t bytes)
+static bool evict_for(struct weights *weights, const struct inventory *inventory, uint64_t bytes)
 {
 	struct weights_device *device;
 	struct resident *resident;
 
 	for (device = weights->devices; device; device = device->next) {
-		uint64_t taken = promised(pool, device->gpu), spare = 0;
+		uint64_t taken = promised(inventory, device->gpu), spare = 0;
 
 		for (resident = device->residents; resident; resident = resident->next)
 			spare += idle(resident) ? resident->size : 0;
@@ -702,15 +702,15 @@ static bool evict_for(struct weights *weights, const struct pool *pool, uint64_t
 	return false;
 }
 
-bool weights_follow(struct weights *weights, const struct pool *pool)
+bool weights_follow(struct weights *weights, const struct inventory *inventory)
 {
-	const struct pool_claim *claim;
+	const struct inventory_claim *claim;
 	struct weights_device *device, *next;
 	struct resident *resident;
 	bool changed = false;
 
 	for (device = weights->devices; device; device = next) {
-		const struct pool_gpu *gpu = table_find(&pool->gpus, device->gpu);
+		const struct inventory_gpu *gpu = table_find(&inventory->gpus, device->gpu);
 
 		next = device->next;
 		device->draining = gpu && gpu->record.state == DISTMIND_GPU_STATE_DRAINING;
@@ -722,9 +722,9 @@ bool weights_follow(struct weights *weights, const struct pool *pool)
 		}
 		reap(device);
 	}
-	table_each(&pool->claims, claim)
-		if (!claim->answered && !fits_somewhere(pool, claim->record.memory))
-			changed |= evict_for(weights, pool, claim->record.memory);
+	table_each(&inventory->claims, claim)
+		if (!claim->answered && !fits_somewhere(inventory, claim->record.memory))
+			changed |= evict_for(weights, inventory, claim->record.memory);
 	return changed;
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "donate.h"
 
-#include "log.h"
+#include "../common/log.h"
 #include "manifests.h"
 #include "replicas.h"
-#include "turn.h"
+#include "../common/turn.h"
 
-#include "../sharding/sharding.h"
+#include "../../sharding/sharding.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "fill.h"
 
-#include "turn.h"
+#include "../common/turn.h"
 
-#include "../sharding/sharding.h"
+#include "../../sharding/sharding.h"
 
 #include <errno.h>
 #include <stdio.h>

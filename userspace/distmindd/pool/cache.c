@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cache.h"
 
-#include "../memory/arena.h"
+#include "../../memory/arena.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "models.h"
 
-#include "../catalog/tls.h"
-#include "log.h"
+#include "../../catalog/tls.h"
+#include "../common/log.h"
 #include "verify.h"
 
 #include <errno.h>

@@ -2,8 +2,8 @@
 #ifndef DISTMINDD_CONFIG_H
 #define DISTMINDD_CONFIG_H
 
-#include "../common/ini_file.h"
-#include "../placement/decision.h"
+#include "../../common/ini_file.h"
+#include "../../placement/decision.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "decide.h"
 
-#include "log.h"
+#include "../common/log.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 
 /* One call of decide(). */
 struct turn {
-	struct pool *pool;
+	struct inventory *inventory;
 	const struct config *config;
 	unsigned int changes;
 };
@@ -25,14 +25,14 @@ struct turn {
 static int update(struct turn *turn)
 {
 	turn->changes++;
-	view_forget(&turn->pool->view);
-	return pool_update(turn->pool);
+	view_forget(&turn->inventory->view);
+	return inventory_update(turn->inventory);
 }
 
 static int place(struct turn *turn, const struct placement_claim *claim, const char *kind,
 		 bool observe, struct placement_answer *answer)
 {
-	return view_place(&turn->pool->view, turn->pool, turn->config, claim, kind, observe,
+	return view_place(&turn->inventory->view, turn->inventory, turn->config, claim, kind, observe,
 			  answer);
 }
 
@@ -40,11 +40,11 @@ static int place(struct turn *turn, const struct placement_claim *claim, const c
  * Claims
  */
 
-static struct pool_claim *first_waiting(const struct pool *pool)
+static struct inventory_claim *first_waiting(const struct inventory *inventory)
 {
-	struct pool_claim *claim;
+	struct inventory_claim *claim;
 
-	table_each(&pool->claims, claim)
+	table_each(&inventory->claims, claim)
 		if (!claim->answered)
 			return claim;
 	return NULL;
@@ -79,14 +79,14 @@ static void log_grant(const struct distmind_claim_record *record,
 		 LOG_U("count", record->count), LOG_S("gpus", gpus));
 }
 
-static void refuse(struct pool *pool, const struct distmind_claim_record *record, int error,
+static void refuse(struct inventory *inventory, const struct distmind_claim_record *record, int error,
 		   const char *reason)
 {
-	int err = distmind_pool_claim_refuse(pool->kernel, record->id, error, reason);
+	int err = distmind_pool_claim_refuse(inventory->kernel, record->id, error, reason);
 
 	if (err && err != -ENOENT) {
 		log_error("claim-not-answered", LOG_U("claim", record->id),
-			  LOG_S("reason", distmind_pool_error(pool->kernel)));
+			  LOG_S("reason", distmind_pool_error(inventory->kernel)));
 		return;
 	}
 	if (!err)
@@ -98,9 +98,9 @@ static void refuse(struct pool *pool, const struct distmind_claim_record *record
 }
 
 /* Marks the claim, so that it is not decided again before its end is reported. */
-static void mark_answered(struct pool *pool, uint32_t id)
+static void mark_answered(struct inventory *inventory, uint32_t id)
 {
-	struct pool_claim *claim = table_find(&pool->claims, id);
+	struct inventory_claim *claim = table_find(&inventory->claims, id);
 
 	if (claim)
 		claim->answered = true;
@@ -113,7 +113,7 @@ static void mark_answered(struct pool *pool, uint32_t id)
 static int answer(struct turn *turn, const struct distmind_claim_record *record)
 {
 	char reason[DISTMIND_REASON_LEN] = "";
-	struct pool *pool = turn->pool;
+	struct inventory *inventory = turn->inventory;
 	struct placement_claim claim;
 	struct placement_answer placed;
 	int err, ret;
@@ -122,28 +122,28 @@ static int answer(struct turn *turn, const struct distmind_claim_record *record)
 	for (int tries = 0; tries < DECISION_TRIES; tries++) {
 		err = place(turn, &claim, record->kind, !tries, &placed);
 		if (err) {
-			refuse(pool, record, -err, placed.reason);
-			mark_answered(pool, record->id);
+			refuse(inventory, record, -err, placed.reason);
+			mark_answered(inventory, record->id);
 			return update(turn);
 		}
-		err = distmind_pool_claim_grant(pool->kernel, record->id, placed.gpus,
+		err = distmind_pool_claim_grant(inventory->kernel, record->id, placed.gpus,
 						  record->count);
 		if (!err) {
 			log_grant(record, &placed);
-			mark_answered(pool, record->id);
+			mark_answered(inventory, record->id);
 			return update(turn);
 		}
 		snprintf(reason, sizeof(reason), "gpu %u was chosen, but the kernel says: %s",
-			 placed.gpus[0], distmind_pool_error(pool->kernel));
+			 placed.gpus[0], distmind_pool_error(inventory->kernel));
 		ret = update(turn);
 		if (ret)
 			return ret;
-		if (!table_find(&pool->claims, record->id))
+		if (!table_find(&inventory->claims, record->id))
 			return 0;
 	}
 	/* ENOENT is about the gpu here, and would tell the tenant something else. */
-	refuse(pool, record, err == -ENOENT ? EAGAIN : -err, reason);
-	mark_answered(pool, record->id);
+	refuse(inventory, record, err == -ENOENT ? EAGAIN : -err, reason);
+	mark_answered(inventory, record->id);
 	return update(turn);
 }
 
@@ -151,20 +151,20 @@ static int answer(struct turn *turn, const struct distmind_claim_record *record)
  * vgpus without a gpu
  */
 
-static struct pool_vgpu *next_unbound(const struct pool *pool, uint64_t from)
+static struct inventory_vgpu *next_unbound(const struct inventory *inventory, uint64_t from)
 {
-	struct pool_vgpu *vgpu;
+	struct inventory_vgpu *vgpu;
 
-	table_each(&pool->vgpus, vgpu)
+	table_each(&inventory->vgpus, vgpu)
 		if (vgpu->record.id >= from && !vgpu->stuck && !vgpu->parked_on_purpose &&
-		    !pool_vgpu_bound(pool, vgpu))
+		    !inventory_vgpu_bound(inventory, vgpu))
 			return vgpu;
 	return NULL;
 }
 
-static bool is_ready(const struct pool *pool, uint32_t id)
+static bool is_ready(const struct inventory *inventory, uint32_t id)
 {
-	const struct pool_gpu *gpu = table_find(&pool->gpus, id);
+	const struct inventory_gpu *gpu = table_find(&inventory->gpus, id);
 
 	return gpu && gpu->record.state == DISTMIND_GPU_STATE_READY;
 }
@@ -173,15 +173,15 @@ static bool is_ready(const struct pool *pool, uint32_t id)
  * Binds a vgpu and takes in what came of it. If the kernel will not, it is not tried again
  * until something changes; but for a gpu that went meanwhile, for then another may do.
  */
-static int bind_to(struct turn *turn, struct pool_vgpu *vgpu, uint32_t gpu)
+static int bind_to(struct turn *turn, struct inventory_vgpu *vgpu, uint32_t gpu)
 {
 	struct distmind_vgpu_record record = vgpu->record;
-	struct pool *pool = turn->pool;
-	struct pool_vgpu *after;
+	struct inventory *inventory = turn->inventory;
+	struct inventory_vgpu *after;
 	int err, ret;
 
 	record.gpu = gpu;
-	err = distmind_pool_vgpu_set(pool->kernel, &record, DISTMIND_SET_GPU);
+	err = distmind_pool_vgpu_set(inventory->kernel, &record, DISTMIND_SET_GPU);
 	if (!err) {
 		log_info("vgpu-bound", LOG_U("vgpu", record.id), LOG_S("name", record.name),
 			 LOG_U("gpu", gpu));
@@ -190,15 +190,15 @@ static int bind_to(struct turn *turn, struct pool_vgpu *vgpu, uint32_t gpu)
 		return update(turn);
 	}
 	log_warning("vgpu-not-bound", LOG_U("vgpu", record.id), LOG_U("gpu", gpu),
-		    LOG_S("reason", distmind_pool_error(pool->kernel)));
+		    LOG_S("reason", distmind_pool_error(inventory->kernel)));
 	ret = update(turn);
-	after = table_find(&pool->vgpus, record.id);
+	after = table_find(&inventory->vgpus, record.id);
 	if (after)
-		after->stuck = is_ready(pool, gpu);
+		after->stuck = is_ready(inventory, gpu);
 	return ret;
 }
 
-static int bind(struct turn *turn, struct pool_vgpu *vgpu)
+static int bind(struct turn *turn, struct inventory_vgpu *vgpu)
 {
 	struct distmind_vgpu_record record = vgpu->record;
 	struct placement_claim claim = {
@@ -223,13 +223,13 @@ static int bind(struct turn *turn, struct pool_vgpu *vgpu)
 	return bind_to(turn, vgpu, placed.gpus[0]);
 }
 
-static bool any_lost(const struct pool *pool)
+static bool any_lost(const struct inventory *inventory)
 {
-	struct pool_vgpu *vgpu;
+	struct inventory_vgpu *vgpu;
 
-	table_each(&pool->vgpus, vgpu)
+	table_each(&inventory->vgpus, vgpu)
 		if (!vgpu->stuck && vgpu->record.gpu != DISTMIND_GPU_NONE &&
-		    !pool_vgpu_bound(pool, vgpu))
+		    !inventory_vgpu_bound(inventory, vgpu))
 			return true;
 	return false;
 }
@@ -257,13 +257,13 @@ static void log_recovery(const struct view_recovery *recovery)
 static int recover(struct turn *turn)
 {
 	struct view_recovery recovery;
-	struct pool *pool = turn->pool;
-	struct pool_vgpu *vgpu;
+	struct inventory *inventory = turn->inventory;
+	struct inventory_vgpu *vgpu;
 	int ret;
 
-	if (!any_lost(pool))
+	if (!any_lost(inventory))
 		return 0;
-	ret = view_recover(&pool->view, pool, turn->config, &recovery);
+	ret = view_recover(&inventory->view, inventory, turn->config, &recovery);
 	if (ret) {
 		/* It goes on one by one, which needs less. */
 		log_error("recovery-not-planned", LOG_S("reason", "out of memory"));
@@ -278,9 +278,9 @@ static int recover(struct turn *turn)
 			ret = 1;
 			break;
 		}
-		vgpu = table_find(&pool->vgpus, move->vgpu);
-		if (vgpu && vgpu->record.gpu == move->from && !pool_vgpu_bound(pool, vgpu) &&
-		    is_ready(pool, move->to))
+		vgpu = table_find(&inventory->vgpus, move->vgpu);
+		if (vgpu && vgpu->record.gpu == move->from && !inventory_vgpu_bound(inventory, vgpu) &&
+		    is_ready(inventory, move->to))
 			ret = bind_to(turn, vgpu, move->to);
 	}
 	free(recovery.moves);
@@ -290,8 +290,8 @@ static int recover(struct turn *turn)
 static int take_turn(struct turn *turn)
 {
 	struct distmind_claim_record record;
-	struct pool_claim *claim;
-	struct pool_vgpu *vgpu;
+	struct inventory_claim *claim;
+	struct inventory_vgpu *vgpu;
 	uint64_t from = 0;
 	int err;
 
@@ -299,7 +299,7 @@ static int take_turn(struct turn *turn)
 	err = recover(turn);
 	if (err)
 		return err;
-	while ((vgpu = next_unbound(turn->pool, from))) {
+	while ((vgpu = next_unbound(turn->inventory, from))) {
 		if (turn->changes >= TURN_CHANGES)
 			return 1;
 		from = (uint64_t)vgpu->record.id + 1;
@@ -307,7 +307,7 @@ static int take_turn(struct turn *turn)
 		if (err)
 			return err;
 	}
-	while ((claim = first_waiting(turn->pool))) {
+	while ((claim = first_waiting(turn->inventory))) {
 		if (turn->changes >= TURN_CHANGES)
 			return 1;
 		record = claim->record;
@@ -318,14 +318,14 @@ static int take_turn(struct turn *turn)
 	return 0;
 }
 
-int decide(struct pool *pool, const struct config *config)
+int decide(struct inventory *inventory, const struct config *config)
 {
-	struct turn turn = { .pool = pool, .config = config };
+	struct turn turn = { .inventory = inventory, .config = config };
 
-	if (pool->stale)
+	if (inventory->stale)
 		return -EAGAIN;
 	/* What has come since, and the configuration may be another. */
-	view_forget(&pool->view);
+	view_forget(&inventory->view);
 	return take_turn(&turn);
 }
 
@@ -333,26 +333,26 @@ int decide(struct pool *pool, const struct config *config)
  * Lost gpus
  */
 
-uint64_t decide_expiry(struct pool *pool, const struct config *config)
+uint64_t decide_expiry(struct inventory *inventory, const struct config *config)
 {
-	uint64_t now = pool->clock_us(), next = UINT64_MAX, due;
-	struct pool_gpu *gpu;
+	uint64_t now = inventory->clock_us(), next = UINT64_MAX, due;
+	struct inventory_gpu *gpu;
 	int err;
 
 	if (config->lost_gpu_keep_us == CONFIG_FOREVER)
 		return UINT64_MAX;
-	table_each(&pool->gpus, gpu) {
+	table_each(&inventory->gpus, gpu) {
 		if (!gpu->lost_since_us)
 			continue;
 		due = gpu->lost_since_us + config->lost_gpu_keep_us;
 		if (due <= now) {
-			err = distmind_pool_gpu_remove(pool->kernel, gpu->record.id);
+			err = distmind_pool_gpu_remove(inventory->kernel, gpu->record.id);
 			/* Its end is taken from the event, like everybody's. */
 			due = now + REMOVE_RETRY_US;
 			gpu->lost_since_us = due - config->lost_gpu_keep_us;
 			if (err && err != -ENOENT)
 				log_warning("gpu-not-removed", LOG_U("gpu", gpu->record.id),
-					    LOG_S("reason", distmind_pool_error(pool->kernel)));
+					    LOG_S("reason", distmind_pool_error(inventory->kernel)));
 		}
 		if (due < next)
 			next = due;

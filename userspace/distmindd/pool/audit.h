@@ -6,7 +6,7 @@
 #ifndef DISTMINDD_AUDIT_H
 #define DISTMINDD_AUDIT_H
 
-#include "../model/manifest.h"
+#include "../../model/manifest.h"
 
 #include <systemd/sd-event.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "config.h"
 
-#include "../common/ini_file.h"
-#include "../common/size.h"
+#include "../../common/ini_file.h"
+#include "../../common/size.h"
 #include "log.h"
 
 #include <errno.h>
