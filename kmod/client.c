@@ -23,6 +23,7 @@
 #include "node.h"
 #include "queue.h"
 #include "submit.h"
+#include "tenant.h"
 #include "timeline.h"
 #include "vgpu.h"
 

@@ -16,6 +16,7 @@
 #include <linux/poll.h>
 #include <linux/slab.h>
 
+#include "exchange.h"
 #include "gpu.h"
 #include "ioctl.h"
 #include "lane.h"
@@ -101,7 +102,7 @@ static int engine_exchange(struct file *file, void *arg, void __user *user)
 {
 	struct distmind_gpu *gpu = get_gpu(file);
 
-	return gpu ? distmind_sched_exchange(&gpu->sched, arg) : -ENODEV;
+	return gpu ? distmind_exchange(&gpu->sched, arg) : -ENODEV;
 }
 
 /* Before engines had capabilities. */

@@ -23,9 +23,10 @@
 
 #include "gpu.h"
 #include "ioctl.h"
+#include "job.h"
 #include "ledger.h"
 #include "netlink.h"
-#include "queue.h"
+#include "tenant.h"
 #include "trace.h"
 #include "vgpu.h"
 

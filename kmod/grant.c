@@ -13,9 +13,11 @@
 #include <linux/pid.h>
 
 #include "grant.h"
+#include "job.h"
 #include "lane.h"
 #include "queue.h"
 #include "sched.h"
+#include "tenant.h"
 
 /* To the process that submitted the grant. */
 void distmind_grant_lend(struct distmind_sched *sched, struct distmind_lane *lane, u64 now)

@@ -22,11 +22,13 @@
 
 #include "gpu.h"
 #include "grant.h"
+#include "job.h"
 #include "ladder.h"
 #include "lane.h"
 #include "netlink.h"
 #include "preempt.h"
 #include "queue.h"
+#include "tenant.h"
 #include "trace.h"
 #include "vgpu.h"
 

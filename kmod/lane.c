@@ -9,11 +9,13 @@
 
 #include "compat.h"
 #include "gpu.h"
+#include "job.h"
 #include "lane.h"
 #include "netlink.h"
 #include "preempt.h"
 #include "queue.h"
 #include "residency.h"
+#include "tenant.h"
 #include "trace.h"
 #include "vgpu.h"
 

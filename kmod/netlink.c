@@ -13,13 +13,14 @@
 #include <net/genetlink.h>
 
 #include "buffer.h"
+#include "claim.h"
 #include "gpu.h"
 #include "ioctl.h"
+#include "job.h"
 #include "netlink-gen.h"
 #include "netlink.h"
 #include "preempt.h"
-#include "queue.h"
-#include "claim.h"
+#include "tenant.h"
 #include "vgpu.h"
 
 static const struct genl_multicast_group groups[] = {

@@ -1,175 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tenants, queues and jobs.
+ * Queues: ordered streams of jobs.
  *
- * Everything here that can change is guarded by the lock of the gpu's
- * scheduler. A queue belongs to a tenant and with it to one gpu for life: when
- * the vgpu is bound elsewhere the tenant ends, its queues with it, and what they
- * held fails. A job holds its queue, its buffers and its timelines until it has
- * ended.
- *
- * Jobs end in two steps: under the lock they go to a list, distmind_job_end();
- * without it they signal their timelines and are freed, distmind_job_end_all(),
- * which may end further jobs, of other gpus too, and may call a vendor's hook, which
- * takes its time: so it is not under the pool's lock either.
+ * Everything here that can change is guarded by the lock of the gpu's scheduler. A
+ * queue belongs to a tenant and with it to one gpu for life, and holds it.
  *
  * The first job of a queue is in one of four states: it waits for a timeline
  * (queue->waiting), is ready (the entity is runnable), is on a lane
  * (queue->running), or ends.
  */
-#include <linux/atomic.h>
 #include <linux/eventfd.h>
 #include <linux/ktime.h>
 #include <linux/mm.h>
-#include <linux/pid.h>
 #include <linux/slab.h>
 
-#include "buffer.h"
 #include "compat.h"
 #include "gpu.h"
 #include "grant.h"
-#include "ladder.h"
+#include "job.h"
 #include "ledger.h"
 #include "queue.h"
 #include "sched.h"
+#include "tenant.h"
 #include "trace.h"
 #include "vgpu.h"
 
-/* Not an errno: the job goes with its queue. */
-#define JOB_DROPPED 1
-
 /* Jobs and waits of a queue that are looked at before others get the lock. */
 #define ADVANCE_MAX 1024
-/* Queues of a tenant that are ended before others get the lock. */
-#define QUEUES_AT_ONCE 64
-
-static atomic64_t last_job;
-
-/* Tenants */
-
-struct distmind_tenant *distmind_tenant_create(struct distmind_gpu *gpu,
-					       struct distmind_vgpu *vgpu)
-{
-	struct distmind_tenant *tenant;
-
-	tenant = kzalloc(sizeof(*tenant), GFP_KERNEL_ACCOUNT);
-	if (!tenant)
-		return ERR_PTR(-ENOMEM);
-	kref_init(&tenant->ref);
-	distmind_gpu_get(gpu);
-	tenant->gpu = gpu;
-	distmind_vgpu_get(vgpu);
-	tenant->vgpu = vgpu;
-	INIT_LIST_HEAD(&tenant->queues);
-	tenant->error = distmind_sched_add(&gpu->sched, tenant, &vgpu->settings);
-	if (tenant->error) {
-		int err = tenant->error;
-
-		distmind_tenant_put(tenant);
-		return ERR_PTR(err);
-	}
-	return tenant;
-}
-
-static void tenant_release(struct kref *ref)
-{
-	struct distmind_tenant *tenant = container_of(ref, struct distmind_tenant, ref);
-
-	distmind_sched_del(&tenant->gpu->sched, tenant);
-	distmind_gpu_put(tenant->gpu);
-	distmind_vgpu_put(tenant->vgpu);
-	kfree(tenant);
-}
-
-void distmind_tenant_put(struct distmind_tenant *tenant)
-{
-	kref_put(&tenant->ref, tenant_release);
-}
-
-/*
- * All its queues end, and no new ones begin; under the pool's lock, so by one at a time.
- * A queue that is released meanwhile leaves whichever of the two lists it is in.
- */
-void distmind_tenant_end(struct distmind_tenant *tenant, int error, struct list_head *ended)
-{
-	struct distmind_sched *sched = &tenant->gpu->sched;
-	struct distmind_queue *queue;
-	LIST_HEAD(left);
-	u32 count = 0;
-
-	lockdep_assert_held(&distmind_pool_lock);
-	spin_lock(&sched->lock);
-	if (!tenant->error)
-		tenant->error = error;
-	list_splice_init(&tenant->queues, &left);
-	while ((queue = list_first_entry_or_null(&left, struct distmind_queue, in_tenant))) {
-		list_move_tail(&queue->in_tenant, &tenant->queues);
-		distmind_queue_drop_jobs(queue, error, ended);
-		if (++count % QUEUES_AT_ONCE == 0) {
-			spin_unlock(&sched->lock);
-			cond_resched();
-			spin_lock(&sched->lock);
-		}
-	}
-	distmind_sched_dispatch(sched, ktime_get_ns());
-	spin_unlock(&sched->lock);
-}
-
-/* Jobs */
-
-/* With room for its arguments and up to @waits waits behind it. */
-struct distmind_job *distmind_job_alloc(u32 args, u32 waits)
-{
-	struct distmind_job *job;
-	size_t size;
-
-	size = sizeof(*job) + args * (sizeof(*job->args) + sizeof(*job->buffers)) +
-	       waits * sizeof(*job->waits);
-	job = kzalloc(size, GFP_KERNEL_ACCOUNT);
-	if (!job)
-		return NULL;
-	job->args = (void *)(job + 1);
-	job->waits = (void *)(job->args + args);
-	job->buffers = (void *)(job->waits + waits);
-	job->arg_count = args;
-	job->error = JOB_DROPPED;
-	job->id = atomic64_inc_return(&last_job);
-	distmind_ledger_created(DISTMIND_OBJECT_JOB);
-	return job;
-}
-
-/* Whatever of it was filled in. */
-void distmind_job_free(struct distmind_job *job)
-{
-	u32 i;
-
-	for (i = 0; i < job->arg_count; i++) {
-		if (job->buffers[i])
-			distmind_buffer_put(job->buffers[i]);
-	}
-	for (i = 0; i < job->wait_count; i++) {
-		if (job->waits[i].timeline)
-			distmind_timeline_put(job->waits[i].timeline);
-	}
-	if (job->signal)
-		distmind_timeline_put(job->signal);
-	if (job->queue)
-		distmind_queue_put(job->queue);
-	put_pid(job->pid);
-	kfree(job);
-	distmind_ledger_destroyed(DISTMIND_OBJECT_JOB);
-}
-
-/* Under the scheduler's lock. */
-void distmind_job_end(struct distmind_job *job, int error, struct list_head *ended)
-{
-	job->error = error;
-	job->queue->count--;
-	list_move_tail(&job->link, ended);
-}
 
 /* Others have had the lock. */
-static void queue_resume(struct distmind_queue *queue, struct list_head *ended)
+void distmind_queue_resume(struct distmind_queue *queue, struct list_head *ended)
 {
 	struct distmind_sched *sched = &queue->tenant->gpu->sched;
 	u64 now;
@@ -180,30 +40,6 @@ static void queue_resume(struct distmind_queue *queue, struct list_head *ended)
 	distmind_sched_dispatch(sched, now);
 	spin_unlock(&sched->lock);
 }
-
-/* Without any lock. */
-void distmind_job_end_all(struct list_head *ended)
-{
-	struct distmind_job *job;
-
-	lockdep_assert_not_held(&distmind_pool_lock);
-	while ((job = list_first_entry_or_null(ended, struct distmind_job, link))) {
-		int error = job->error == JOB_DROPPED ? job->queue->error : job->error;
-
-		list_del(&job->link);
-		atomic64_dec(&job->queue->tenant->vgpu->stats.queued);
-		if (job->suspended)
-			distmind_ladder_resume(job);
-		if (job->signal)
-			distmind_timeline_signal(job->signal, job->signal_value, error, ended);
-		if (READ_ONCE(job->queue->paused))
-			queue_resume(job->queue, ended);
-		distmind_job_free(job);
-		cond_resched();
-	}
-}
-
-/* Queues */
 
 static void waiter_hold(struct distmind_timeline_waiter *waiter)
 {

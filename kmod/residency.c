@@ -29,8 +29,10 @@
 
 #include "buffer.h"
 #include "gpu.h"
+#include "job.h"
 #include "queue.h"
 #include "residency.h"
+#include "tenant.h"
 #include "vgpu.h"
 
 /*

@@ -92,6 +92,5 @@ void distmind_sched_configure(struct distmind_sched *sched, const struct policy 
 void distmind_sched_dispatch(struct distmind_sched *sched, u64 now);
 void distmind_sched_ask(struct distmind_sched *sched, struct distmind_job *job);
 u64 distmind_sched_busy_ns(struct distmind_sched *sched, const struct distmind_tenant *tenant);
-int distmind_sched_exchange(struct distmind_sched *sched, struct distmind_engine_exchange *arg);
 
 #endif /* _DISTMIND_SCHED_H */

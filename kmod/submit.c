@@ -19,8 +19,10 @@
 #include "buffer.h"
 #include "client.h"
 #include "extent.h"
+#include "job.h"
 #include "queue.h"
 #include "submit.h"
+#include "tenant.h"
 #include "vgpu.h"
 
 /* Under which the length of a vgpu's grants is learned. */

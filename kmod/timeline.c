@@ -27,8 +27,8 @@
 
 #include "compat.h"
 #include "ioctl.h"
+#include "job.h"
 #include "ledger.h"
-#include "queue.h"
 #include "timeline.h"
 #include "trace.h"
 

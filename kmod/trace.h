@@ -8,10 +8,12 @@
 #include <linux/tracepoint.h>
 
 #include "buffer.h"
+#include "claim.h"
 #include "gpu.h"
+#include "job.h"
 #include "preempt.h"
 #include "queue.h"
-#include "claim.h"
+#include "tenant.h"
 #include "timeline.h"
 #include "vgpu.h"
 

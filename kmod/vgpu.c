@@ -17,10 +17,11 @@
 #include "client.h"
 #include "compat.h"
 #include "ioctl.h"
+#include "job.h"
 #include "ledger.h"
 #include "netlink.h"
 #include "node.h"
-#include "queue.h"
+#include "tenant.h"
 #include "trace.h"
 #include "vgpu.h"
 

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Jobs: a job holds its queue, its buffers and its timelines until it has ended.
+ *
+ * Jobs end in two steps: under the scheduler's lock they go to a list, distmind_job_end();
+ * without it they signal their timelines and are freed, distmind_job_end_all(),
+ * which may end further jobs, of other gpus too, and may call a vendor's hook, which
+ * takes its time: so it is not under the pool's lock either.
+ */
+#include <linux/atomic.h>
+#include <linux/pid.h>
+#include <linux/slab.h>
+
+#include "buffer.h"
+#include "gpu.h"
+#include "job.h"
+#include "ladder.h"
+#include "ledger.h"
+#include "queue.h"
+#include "tenant.h"
+#include "timeline.h"
+#include "vgpu.h"
+
+/* Not an errno: the job goes with its queue. */
+#define JOB_DROPPED 1
+
+static atomic64_t last_job;
+
+/* With room for its arguments and up to @waits waits behind it. */
+struct distmind_job *distmind_job_alloc(u32 args, u32 waits)
+{
+	struct distmind_job *job;
+	size_t size;
+
+	size = sizeof(*job) + args * (sizeof(*job->args) + sizeof(*job->buffers)) +
+	       waits * sizeof(*job->waits);
+	job = kzalloc(size, GFP_KERNEL_ACCOUNT);
+	if (!job)
+		return NULL;
+	job->args = (void *)(job + 1);
+	job->waits = (void *)(job->args + args);
+	job->buffers = (void *)(job->waits + waits);
+	job->arg_count = args;
+	job->error = JOB_DROPPED;
+	job->id = atomic64_inc_return(&last_job);
+	distmind_ledger_created(DISTMIND_OBJECT_JOB);
+	return job;
+}
+
+/* Whatever of it was filled in. */
+void distmind_job_free(struct distmind_job *job)
+{
+	u32 i;
+
+	for (i = 0; i < job->arg_count; i++) {
+		if (job->buffers[i])
+			distmind_buffer_put(job->buffers[i]);
+	}
+	for (i = 0; i < job->wait_count; i++) {
+		if (job->waits[i].timeline)
+			distmind_timeline_put(job->waits[i].timeline);
+	}
+	if (job->signal)
+		distmind_timeline_put(job->signal);
+	if (job->queue)
+		distmind_queue_put(job->queue);
+	put_pid(job->pid);
+	kfree(job);
+	distmind_ledger_destroyed(DISTMIND_OBJECT_JOB);
+}
+
+/* Under the scheduler's lock. */
+void distmind_job_end(struct distmind_job *job, int error, struct list_head *ended)
+{
+	job->error = error;
+	job->queue->count--;
+	list_move_tail(&job->link, ended);
+}
+
+/* Without any lock. */
+void distmind_job_end_all(struct list_head *ended)
+{
+	struct distmind_job *job;
+
+	lockdep_assert_not_held(&distmind_pool_lock);
+	while ((job = list_first_entry_or_null(ended, struct distmind_job, link))) {
+		int error = job->error == JOB_DROPPED ? job->queue->error : job->error;
+
+		list_del(&job->link);
+		atomic64_dec(&job->queue->tenant->vgpu->stats.queued);
+		if (job->suspended)
+			distmind_ladder_resume(job);
+		if (job->signal)
+			distmind_timeline_signal(job->signal, job->signal_value, error, ended);
+		if (READ_ONCE(job->queue->paused))
+			distmind_queue_resume(job->queue, ended);
+		distmind_job_free(job);
+		cond_resched();
+	}
+}

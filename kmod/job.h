@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _DISTMIND_JOB_H
+#define _DISTMIND_JOB_H
+
+#include <linux/list.h>
+#include <uapi/linux/distmind.h>
+
+struct distmind_buffer;
+struct distmind_queue;
+struct distmind_timeline;
+struct pid;
+
+/**
+ * struct distmind_job_wait - what a job waits for
+ * @timeline: held
+ * @value: which must be reached
+ */
+struct distmind_job_wait {
+	struct distmind_timeline *timeline;
+	u64 value;
+};
+
+/**
+ * struct distmind_job - one piece of work
+ * @link: in its queue, or in a list of jobs that have ended
+ * @queue: held
+ * @id: what engines know it by
+ * @type: enum distmind_job_type
+ * @operation: of a launch
+ * @blocks: how many
+ * @cookie: where to go on
+ * @ready_ns: when it had nothing left to wait for
+ * @since_ns: since when it is ready and not on a lane
+ * @ran_ns: for how long it has run so far
+ * @admitted: its buffers are active, see residency.c
+ * @error: with what it ended; JOB_DROPPED: with what its queue ended
+ * @suspended: a grant whose work the vendor's hook has stopped; whoever lets it
+ *	go on or ends it must have the hook resume it
+ * @pid: of a grant, the process that submitted it; held
+ * @signal: what it signals, or NULL; held
+ * @signal_value: to which value
+ * @wait_count: length of @waits, as far as they are used
+ * @waited: how many of these are reached
+ * @arg_count: length of @args and @buffers
+ * @read_only: bit i: the range in argument i must not be written
+ * @args: as engines see them, but for ranges: those are offsets into their buffers
+ * @buffers: that the arguments are in, or NULL; each held
+ * @waits: what must be reached before it is ready
+ */
+struct distmind_job {
+	struct list_head link;
+	struct distmind_queue *queue;
+	u64 id;
+	u32 type;
+	u32 operation;
+	u32 blocks;
+	u64 cookie;
+	u64 ready_ns;
+	u64 since_ns;
+	u64 ran_ns;
+	int error;
+	bool admitted;
+	bool suspended;
+	struct pid *pid;
+	struct distmind_timeline *signal;
+	u64 signal_value;
+	u32 wait_count;
+	u32 waited;
+	u32 arg_count;
+	u32 read_only;
+	struct distmind_engine_arg *args;
+	struct distmind_buffer **buffers;
+	struct distmind_job_wait *waits;
+};
+
+struct distmind_job *distmind_job_alloc(u32 args, u32 waits);
+void distmind_job_free(struct distmind_job *job);
+void distmind_job_end(struct distmind_job *job, int error, struct list_head *ended);
+void distmind_job_end_all(struct list_head *ended);
+
+#endif /* _DISTMIND_JOB_H */

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _DISTMIND_TENANT_H
+#define _DISTMIND_TENANT_H
+
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <uapi/linux/distmind.h>
+
+#include "policy/policy.h"
+
+struct distmind_gpu;
+struct distmind_vgpu;
+
+/**
+ * struct distmind_tenant - a vgpu, as the scheduler of its gpu sees it
+ * @ref: held by the vgpu while it is bound, and by each queue
+ * @gpu: whose scheduler; held
+ * @vgpu: whose; held
+ * @policy: what the policies know of it, for each kind of lane
+ * @in_sched: in the scheduler's list
+ * @queues: its queues
+ * @error: 0, or why all its queues have ended
+ */
+struct distmind_tenant {
+	struct kref ref;
+	struct distmind_gpu *gpu;
+	struct distmind_vgpu *vgpu;
+	struct policy_tenant policy[DISTMIND_LANE__COUNT];
+	struct list_head in_sched;
+	struct list_head queues;
+	int error;
+};
+
+struct distmind_tenant *distmind_tenant_create(struct distmind_gpu *gpu,
+					       struct distmind_vgpu *vgpu);
+void distmind_tenant_end(struct distmind_tenant *tenant, int error, struct list_head *ended);
+void distmind_tenant_put(struct distmind_tenant *tenant);
+
+#endif /* _DISTMIND_TENANT_H */
