@@ -81,7 +81,7 @@ static void json_of_vgpus_has_every_field(void **state)
 	list = list_of("vgpu list --json", "vgpus", &root);
 	assert_int_equal(json_array_size(list), 2);
 	row = json_array_get(list, 0);
-	assert_int_equal(json_object_size(row), 17);
+	assert_int_equal(json_object_size(row), 18);
 	assert_true(json_real_value(json_object_get(row, "share")) == 12.5);
 	assert_int_equal(json_integer_value(json_object_get(row, "objective_ns")), 10000000);
 	assert_string_equal(json_string_value(json_object_get(row, "class")), "latency");
@@ -121,7 +121,7 @@ static void json_of_buffers_and_claims_parses(void **state)
 	json_decref(root);
 
 	row = json_array_get(list_of("-j claim list", "claims", &root), 0);
-	assert_int_equal(json_object_size(row), 13);
+	assert_int_equal(json_object_size(row), 14);
 	assert_true(json_is_true(json_object_get(row, "same_box")));
 	assert_int_equal(json_integer_value(json_object_get(row, "remaining_ms")), 1500);
 	assert_int_equal(json_integer_value(json_object_get(row, "count")), 2);
@@ -499,6 +499,33 @@ static void create_makes_what_was_asked_for(void **state)
 	assert_int_equal(fake.set.gpu, DISTMIND_GPU_NONE);
 }
 
+static void a_cap_is_set_shown_and_taken_away(void **state)
+{
+	json_t *root, *row;
+
+	(void)state;
+	row = json_array_get(list_of("-j vgpu create --memory 1M --share 25 --capped yes", "vgpus",
+				     &root), 0);
+	assert_true(fake.set.capped);
+	assert_true(json_is_true(json_object_get(row, "capped")));
+	json_decref(root);
+	expect("vgpu set 3 --capped yes", CTL_OK, "", "");
+	assert_int_equal(fake.set_fields, DISTMIND_SET_CAPPED);
+	assert_true(fake.set.capped);
+	expect("vgpu set 3 --capped no", CTL_OK, "", "");
+	assert_int_equal(fake.set_fields, DISTMIND_SET_CAPPED);
+	assert_false(fake.set.capped);
+	expect("--dry-run vgpu set 3 --capped yes", CTL_OK,
+	       "would make vgpu 3: on gpu 0, 512M, 12.5% of a gpu at most, class latency, "
+	       "objective 10ms\n", "");
+	fake.vgpus[0].capped = true;
+	row = json_array_get(list_of("-j vgpu list", "vgpus", &root), 0);
+	assert_true(json_is_true(json_object_get(row, "capped")));
+	json_decref(root);
+	fake.changes = 0;
+	expect_error("vgpu set 3 --capped maybe", CTL_USAGE, "--capped maybe is not yes or no");
+}
+
 static void set_touches_only_what_was_given(void **state)
 {
 	(void)state;
@@ -666,6 +693,7 @@ int main(void)
 		cmocka_unit_test_setup(a_dry_run_changes_nothing, fake_setup),
 		cmocka_unit_test_setup(a_dry_run_refuses_what_could_not_be_done, fake_setup),
 		cmocka_unit_test_setup(create_makes_what_was_asked_for, fake_setup),
+		cmocka_unit_test_setup(a_cap_is_set_shown_and_taken_away, fake_setup),
 		cmocka_unit_test_setup(set_touches_only_what_was_given, fake_setup),
 		cmocka_unit_test_setup(wrong_values_are_named, fake_setup),
 		cmocka_unit_test_setup(errors_say_what_why_and_what_to_do, fake_setup),

@@ -80,10 +80,11 @@ static void gpus_and_vgpus_of_the_pool(void **state)
 static void options(void **state)
 {
 	(void)state;
-	expect("vgpu set 3 --c", "--class");
+	expect("vgpu set 3 --c", "--capped --class");
 	expect("vgpu set 3 --class ", "best-effort standard latency");
 	expect("run --s", "--share --same-box");
-	expect("run ", "--memory --share --class --objective --kind --count --same-box --timeout "
+	expect("run --capped ", "yes no");
+	expect("run ", "--memory --share --capped --class --objective --kind --count --same-box --timeout "
 		       "--name --json --dry-run --help --");
 	expect("gpu list --d", "--dry-run");
 	expect("top --", "--interval --once --json --dry-run --help");

@@ -30,7 +30,7 @@ static void the_claim_is_what_was_asked_for(void **state)
 {
 	(void)state;
 	assert_int_equal(run_script("--memory 512M --share 50 --class latency --objective 10ms "
-				    "--kind cpu --count 2 --same-box --timeout 5s --name web",
+				    "--kind cpu --count 2 --same-box --capped yes --timeout 5s --name web",
 				    "exit 0"),
 			 0);
 	assert_int_equal(fake.asked.memory, 512 << 20);
@@ -40,6 +40,7 @@ static void the_claim_is_what_was_asked_for(void **state)
 	assert_int_equal(fake.asked.count, 2);
 	assert_int_equal(fake.asked.timeout_ms, 5000);
 	assert_true(fake.asked.same_box);
+	assert_true(fake.asked.capped);
 	assert_int_equal(fake.changes, 1);
 }
 

@@ -20,6 +20,7 @@ void claim_print(struct print *print, const struct distmind_claim_record *claim)
 	print_number(print, "pid", "PID", claim->pid);
 	print_duration(print, "remaining_ms", "REMAINING", claim->remaining_ms, NSEC_PER_MSEC);
 	print_detail(print);
+	print_bool(print, "capped", "CAPPED", claim->flags & DISTMIND_CLAIM_FLAGS_CAPPED);
 	print_bool(print, "same_box", "SAME-BOX", claim->flags & DISTMIND_CLAIM_FLAGS_SAME_BOX);
 	print_group(print, "gid", "GROUP", claim->gid);
 }

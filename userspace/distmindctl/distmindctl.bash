@@ -30,7 +30,7 @@ _distmindctl_words()
 			end=$((i + 1))
 			return
 			;;
-		--memory | --share | --class | --objective | --gpu | --name | --uid | --gid | \
+		--memory | --share | --capped | --class | --objective | --gpu | --name | --uid | --gid | \
 			--kind | --count | --timeout | --interval | --duration | --output | --svg | \
 			--order | --replicas | --free)
 			skip=1
@@ -52,7 +52,7 @@ _distmindctl()
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
 	local nouns="gpu vgpu buffer claim model host pool policy top trace monitor run doctor completion help version"
 	local options="--json --dry-run --help"
-	local terms="--memory --share --class --objective"
+	local terms="--memory --share --capped --class --objective"
 	local choices="" words end
 
 	COMPREPLY=()
@@ -73,6 +73,7 @@ _distmindctl()
 	--class) choices="best-effort standard latency" ;;
 	--memory) choices="256M 512M 1G 4G" ;;
 	--share) choices="10 25 50 100" ;;
+	--capped) choices="yes no" ;;
 	--objective) choices="1ms 10ms 100ms" ;;
 	--timeout) choices="10s 30s 1min" ;;
 	--interval) choices="100ms 1s 10s" ;;

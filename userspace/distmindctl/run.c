@@ -47,6 +47,7 @@ static bool parse(struct ctl *ctl, int argc, char ***argv, struct distmind_claim
 	claim->share = terms.share;
 	claim->sched_class = terms.sched_class;
 	claim->objective_ns = terms.objective_ns;
+	claim->capped = terms.capped;
 	claim->timeout_ms = timeout_ns / NSEC_PER_MSEC;
 	return ctl->status == CTL_OK;
 }
@@ -74,6 +75,7 @@ static int dry_run(struct ctl *ctl, const struct distmind_claim *claim, const ch
 {
 	struct terms terms = { .memory = claim->memory,
 			       .share = claim->share,
+			       .capped = claim->capped,
 			       .sched_class = claim->sched_class,
 			       .objective_ns = claim->objective_ns };
 	struct search search = { .claim = claim };

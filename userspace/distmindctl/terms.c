@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "terms.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #include "../common/size.h"
@@ -37,6 +38,17 @@ int terms_share(struct ctl *ctl, const struct ctl_option *option, const char *va
 				 "or 12.5",
 				 value);
 	terms->fields |= DISTMIND_SET_SHARE;
+	return CTL_OK;
+}
+
+int terms_capped(struct ctl *ctl, const struct ctl_option *option, const char *value)
+{
+	struct terms *terms = option->to;
+
+	if (strcmp(value, "yes") && strcmp(value, "no"))
+		return ctl_usage(ctl, "--capped %s is not yes or no", value);
+	terms->capped = *value == 'y';
+	terms->fields |= DISTMIND_SET_CAPPED;
 	return CTL_OK;
 }
 
@@ -89,6 +101,6 @@ void terms_format(const struct terms *terms, char *buf, size_t len)
 	share_format(terms->share, share, sizeof(share));
 	if (terms->objective_ns)
 		duration_format(terms->objective_ns, objective, sizeof(objective));
-	snprintf(buf, len, "%s, %s of a gpu, class %s%s%s", memory, share,
-		 distmind_class_name(terms->sched_class), *objective ? ", objective " : "", objective);
+	snprintf(buf, len, "%s, %s of a gpu%s, class %s%s%s", memory, share,
+		 terms->capped ? " at most" : "", distmind_class_name(terms->sched_class), *objective ? ", objective " : "", objective);
 }

@@ -23,9 +23,9 @@ static const struct command nouns[] = {
 	{ "trace", "[--gpu GPU] [--duration TIME] [--output FILE] [--svg FILE]",
 	  "what the lanes do, as a file for Perfetto or as a picture", trace_command },
 	{ "monitor", "[--preempt]", "what happens, a line per event", monitor_command },
-	{ "run", "--memory SIZE [--share PERCENT] [--class CLASS] [--objective TIME]\n"
-	  "          [--kind KIND] [--count N] [--same-box] [--timeout TIME] [--name NAME]\n"
-	  "          -- COMMAND...",
+	{ "run", "--memory SIZE [--share PERCENT] [--capped yes|no] [--class CLASS]\n"
+	  "          [--objective TIME] [--kind KIND] [--count N] [--same-box]\n"
+	  "          [--timeout TIME] [--name NAME] -- COMMAND...",
 	  "run a command with a vgpu of its own", run_command },
 	{ "doctor", "", "what is wrong with this host, and the fix", doctor_command },
 	{ "completion", "", "the completion for bash", completion_command },

@@ -223,6 +223,7 @@ static void print_vgpu(struct print *print, const struct distmind_vgpu_record *v
 	print_size(print, "memory_used", "USED", vgpu->memory_used);
 	print_user(print, "uid", "USER", vgpu->uid);
 	print_detail(print);
+	print_bool(print, "capped", "CAPPED", vgpu->capped);
 	print_vgpu_rest(print, vgpu);
 	print_row_close(print);
 }

@@ -45,6 +45,7 @@ void vgpu_print(struct print *print, const struct distmind_vgpu_record *vgpu)
 	else
 		print_none(print, "pid", "PID");
 	print_detail(print);
+	print_bool(print, "capped", "CAPPED", vgpu->capped);
 	print_group(print, "gid", "GROUP", vgpu->gid);
 	print_text(print, "lease", "LEASE",
 		   vgpu->lease == DISTMIND_VGPU_LEASE_ADMIN ? "admin" : "file");
@@ -215,6 +216,7 @@ static int vgpu_create(struct ctl *ctl, int argc, char **argv)
 	vgpu.share = terms.share;
 	vgpu.sched_class = terms.sched_class;
 	vgpu.objective_ns = terms.objective_ns;
+	vgpu.capped = terms.capped;
 	if (ctl->dry_run) {
 		terms_format(&terms, text, sizeof(text));
 		if (gpu_word)
@@ -246,6 +248,8 @@ static int apply(struct ctl *ctl, struct terms *terms, struct distmind_vgpu_reco
 		vgpu->memory = terms->memory;
 	if (terms->fields & DISTMIND_SET_SHARE)
 		vgpu->share = terms->share;
+	if (terms->fields & DISTMIND_SET_CAPPED)
+		vgpu->capped = terms->capped;
 	if (terms->fields & DISTMIND_SET_CLASS)
 		vgpu->sched_class = terms->sched_class;
 	if (terms->fields & DISTMIND_SET_OBJECTIVE)
@@ -311,6 +315,7 @@ static int vgpu_set(struct ctl *ctl, int argc, char **argv)
 	if (ctl->dry_run) {
 		terms = (struct terms){ .memory = vgpu.memory,
 					.share = vgpu.share,
+					.capped = vgpu.capped,
 					.sched_class = vgpu.sched_class,
 					.objective_ns = vgpu.objective_ns };
 		terms_format(&terms, text, sizeof(text));
@@ -355,12 +360,12 @@ const struct command vgpu_verbs[] = {
 	{ "list", "", "Show all vgpus; without privilege your own.", vgpu_list },
 	{ "show", "VGPU", "Show one vgpu, by number, node or name.", vgpu_show },
 	{ "create",
-	  "--memory SIZE [--share PERCENT] [--class CLASS] [--objective TIME]\n"
-	  "          [--gpu GPU] [--name NAME] [--uid USER] [--gid GROUP]",
+	  "--memory SIZE [--share PERCENT] [--capped yes|no] [--class CLASS]\n"
+	  "          [--objective TIME] [--gpu GPU] [--name NAME] [--uid USER] [--gid GROUP]",
 	  "Create a vgpu that lives until it is deleted, and print its node.", vgpu_create },
 	{ "set",
-	  "VGPU [--memory SIZE] [--share PERCENT] [--class CLASS]\n"
-	  "          [--objective TIME] [--gpu GPU|none]",
+	  "VGPU [--memory SIZE] [--share PERCENT] [--capped yes|no]\n"
+	  "          [--class CLASS] [--objective TIME] [--gpu GPU|none]",
 	  "Change a vgpu, bind it to another gpu or park it.", vgpu_set },
 	{ "delete", "VGPU", "Delete a vgpu; whoever has it open gets ENODEV.", vgpu_delete },
 	{ 0 },
