@@ -477,17 +477,63 @@ static void the_picture_has_rows_colours_marks_and_a_legend(void **state)
 	assert_contains(text, ">lane 0 (compute)<");
 	assert_null(strstr(text, "network"));
 	assert_contains(text, ">10ms<");
-	assert_int_equal(count_of(text, "<path class=\"mark\""), 1);
+	/* One, and one that is explained. */
+	assert_int_equal(count_of(text, "<path class=\"mark\""), 2);
 	assert_contains(text, "left the lane after 1ms");
-	/* Two runs of training and its square, one of the other and its square, and waits. */
-	assert_int_equal(count_of(text, "<rect class=\"c0\""), 3);
-	assert_int_equal(count_of(text, "<rect class=\"c1\""), 2);
-	assert_int_equal(count_of(text, "<rect class=\"wait c0\""), 2);
-	assert_int_equal(count_of(text, "<rect class=\"wait c1\""), 1);
+	/* Two runs of training and its square, one of the other and its square, and waits: */
+	/* all but the squares are in the large one, too. */
+	assert_int_equal(count_of(text, "<rect class=\"c0\""), 5);
+	assert_int_equal(count_of(text, "<rect class=\"c1\""), 3);
+	assert_int_equal(count_of(text, "<rect class=\"wait c0\""), 3);
+	assert_int_equal(count_of(text, "<rect class=\"wait c1\""), 2);
 	assert_contains(text, "vgpu 1 (train) on gpu 0: busy 15ms, waited 5ms, preempted 1 times");
 	free(text);
 	text = written(trace_svg_write, &model, 3);
 	assert_contains(text, "3 events were lost");
+	free(text);
+	trace_model_free(&model);
+}
+
+static void the_picture_shows_one_preemption_large(void **state)
+{
+	struct trace_model model = build(preemption, COUNT(preemption));
+	char *text = written(trace_svg_write, &model, 0);
+
+	(void)state;
+	assert_contains(text, ">One preemption: vgpu 1 (train) makes room for vgpu 2");
+	assert_contains(text, ">asked to yield<");
+	assert_contains(text, ">1ms later it has left the lane");
+	assert_contains(text, ">goes on<");
+	assert_contains(text, ">train<");
+	free(text);
+	trace_model_free(&model);
+}
+
+/* Of three that took 1, 2 and 9 ms to yield: 2. */
+static void the_preemption_that_is_shown_is_the_usual_one(void **state)
+{
+	static const unsigned int took[] = { 9, 1, 2 };
+	struct trace_event events[COUNT(took) * 3];
+	struct trace_model model;
+	size_t i, n = 0;
+	char *text;
+
+	(void)state;
+	for (i = 0; i < COUNT(took); i++) {
+		uint64_t begin = BEGIN + i * 20 * MS;
+
+		events[n++] = (struct trace_event){ .kind = TRACE_START, .vgpu = 1, .job = i + 1,
+						    .time_ns = begin };
+		events[n++] = (struct trace_event){ .kind = TRACE_ASK, .vgpu = 1, .job = i + 1,
+						    .time_ns = begin + 5 * MS };
+		events[n++] = (struct trace_event){ .kind = TRACE_STOP, .vgpu = 1, .job = i + 1,
+						    .status = DISTMIND_DONE_YIELDED,
+						    .time_ns = begin + (5 + took[i]) * MS };
+	}
+	model = build(events, n);
+	text = written(trace_svg_write, &model, 0);
+	assert_contains(text, ">2ms later it has left the lane");
+	assert_null(strstr(text, ">goes on<"));
 	free(text);
 	trace_model_free(&model);
 }
@@ -624,6 +670,8 @@ int main(void)
 		cmocka_unit_test(json_has_an_arrow_from_a_preemption_to_where_the_job_goes_on),
 		cmocka_unit_test(json_has_a_thread_for_each_load_with_its_groups),
 		cmocka_unit_test(the_picture_has_rows_colours_marks_and_a_legend),
+		cmocka_unit_test(the_picture_shows_one_preemption_large),
+		cmocka_unit_test(the_preemption_that_is_shown_is_the_usual_one),
 		cmocka_unit_test(the_picture_has_the_stages_of_a_load),
 		cmocka_unit_test(the_picture_of_many_jobs_stays_small),
 		cmocka_unit_test(nothing_is_a_trace_too),

@@ -28,8 +28,16 @@ struct files {
 static int add_name(struct trace_name **names, size_t *count, uint32_t id, uint32_t gpu,
 		    const char *name)
 {
-	struct trace_name *grown = reallocarray(*names, *count + 1, sizeof(*grown));
+	struct trace_name *grown;
+	size_t i;
 
+	for (i = 0; i < *count; i++) {
+		if ((*names)[i].id == id) {
+			(*names)[i].gpu = gpu;
+			return 0;
+		}
+	}
+	grown = reallocarray(*names, *count + 1, sizeof(*grown));
 	if (!grown)
 		return -ENOMEM;
 	*names = grown;
@@ -56,11 +64,20 @@ static int name_vgpu(const struct distmind_vgpu_record *vgpu, void *arg)
 			vgpu->name);
 }
 
-/* Those who are there now; others have to do with their numbers. */
+/* Those who are there now. */
 static void find_names(struct ctl *ctl, struct trace_names *names)
 {
 	distmind_pool_gpus(ctl->pool, name_gpu, names);
 	distmind_pool_vgpus(ctl->pool, name_vgpu, names);
+}
+
+/* Those who came while the trace was recorded, and may be gone. */
+static void name_event(const struct distmind_event *event, void *names)
+{
+	if (event->type == DISTMIND_EVENT_VGPU_ADD || event->type == DISTMIND_EVENT_VGPU_CHANGE)
+		name_vgpu(&event->vgpu, names);
+	else if (event->type == DISTMIND_EVENT_GPU_ADD)
+		name_gpu(&event->gpu, names);
 }
 
 /* The vgpu, if it is one of those in which the daemon keeps weights. */
@@ -160,11 +177,17 @@ static int trace(struct ctl *ctl, const struct options *options, const struct fi
 	struct trace_recording recording;
 	struct trace_names names = { 0 };
 	struct trace_model model;
+	bool subscribed;
 	int ret;
 
+	/* Names are a help and no more: who was missed has to do with a number. */
+	subscribed = !distmind_pool_subscribe(ctl->pool);
+	find_names(ctl, &names);
 	ret = trace_record(ctl, &options->wish, &recording);
 	if (ret)
-		return ret;
+		goto out_names;
+	if (subscribed)
+		distmind_pool_dispatch(ctl->pool, name_event, &names);
 	find_names(ctl, &names);
 	keep_weights(&recording, &names, options->wish.gpu);
 	ret = trace_model_build(recording.events, recording.count, recording.begin_ns,
