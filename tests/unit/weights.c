@@ -90,8 +90,8 @@ static void the_least_useful_copy_makes_room(void **state)
 static void what_comes_before_the_first_byte_is_measured_and_predicted(void **state)
 {
 	const struct model_manifest *model;
-	struct plan with, without;
-	struct plan_rates rates;
+	struct grouping with, without;
+	struct grouping_rates rates;
 	struct sample sample;
 	struct message reply;
 	int fd;
@@ -107,12 +107,12 @@ static void what_comes_before_the_first_byte_is_measured_and_predicted(void **st
 	assert_true(rates.begin_cost > 0);
 	model = &manifests_find(catalog_model_find(bed.models->catalog, "net"))->model;
 	rates.begin_cost = 1e-6;
-	assert_int_equal(plan_make(&with, model, &rates), 0);
+	assert_int_equal(grouping_make(&with, model, &rates), 0);
 	rates.begin_cost = 0;
-	assert_int_equal(plan_make(&without, model, &rates), 0);
+	assert_int_equal(grouping_make(&without, model, &rates), 0);
 	assert_int_equal(with.predicted_ns - without.predicted_ns, model->size * 1000);
-	plan_clear(&with);
-	plan_clear(&without);
+	grouping_clear(&with);
+	grouping_clear(&without);
 	hang_up(fd);
 	free_sample(&sample);
 }

@@ -173,38 +173,39 @@ static void a_small_model_takes_no_more_than_itself(void **state)
 	free_sample(&sample);
 }
 
-static void a_plan_is_cut_between_chunks(void **state)
+static void a_grouping_is_cut_between_chunks(void **state)
 {
-	const struct plan_rates rates = { .network = 1e9, .compute_ns = 1 };
+	const struct grouping_rates rates = { .network = 1e9, .compute_ns = 1 };
 	const struct model_manifest *model;
-	struct plan plan, whole;
+	struct grouping grouping, whole;
 	struct sample sample;
 	uint32_t first = 0;
 
 	(void)state;
 	make_sample(&sample, "net", 1, LAYER_BYTES, LAYERS);
 	model = &sample.image.manifest;
-	assert_int_equal(plan_make(&whole, model, &rates), 0);
-	assert_int_equal(plan_make(&plan, model, &rates), 0);
-	assert_int_equal(plan_cut(&plan, model, STAGING_GROUP_MAX), 0);
-	assert_true(plan.count > whole.count);
-	for (uint32_t i = 0, group = 0; i < plan.count; i++) {
-		uint32_t end = plan.groups[i].end_chunk;
+	assert_int_equal(grouping_make(&whole, model, &rates), 0);
+	assert_int_equal(grouping_make(&grouping, model, &rates), 0);
+	assert_int_equal(grouping_cut(&grouping, model, STAGING_GROUP_MAX), 0);
+	assert_true(grouping.count > whole.count);
+	for (uint32_t i = 0, group = 0; i < grouping.count; i++) {
+		uint32_t end = grouping.groups[i].end_chunk;
 
-		assert_true(end > first && plan.groups[i].bytes <= STAGING_GROUP_MAX);
+		assert_true(end > first && grouping.groups[i].bytes <= STAGING_GROUP_MAX);
 		/* No part is of two groups. */
 		assert_true(end <= whole.groups[group].end_chunk);
 		if (end == whole.groups[group].end_chunk) {
-			assert_int_equal(plan.groups[i].end_layer, whole.groups[group].end_layer);
+			assert_int_equal(grouping.groups[i].end_layer,
+					 whole.groups[group].end_layer);
 			group++;
 		}
-		assert_int_equal(plan_group_of(&plan, first), i);
-		assert_int_equal(plan_group_of(&plan, end - 1), i);
+		assert_int_equal(grouping_find(&grouping, first), i);
+		assert_int_equal(grouping_find(&grouping, end - 1), i);
 		first = end;
 	}
 	assert_int_equal(first, model->chunk_count);
-	plan_clear(&plan);
-	plan_clear(&whole);
+	grouping_clear(&grouping);
+	grouping_clear(&whole);
 	free_sample(&sample);
 }
 
@@ -219,7 +220,7 @@ int main(void)
 		STAGED_TEST(a_load_that_waits_for_a_place_ends_with_its_client),
 		STAGED_TEST(a_load_that_waits_for_a_place_ends_with_the_copies),
 		STAGED_TEST(a_small_model_takes_no_more_than_itself),
-		STAGED_TEST(a_plan_is_cut_between_chunks),
+		STAGED_TEST(a_grouping_is_cut_between_chunks),
 	};
 
 	return cmocka_run_group_tests_name("weights_staged", tests, NULL, NULL);

@@ -138,7 +138,7 @@ static int placing_open(struct placing *placing, const struct pass *pass,
 		placing->known[i] = known;
 		memcpy(&now->key, digest, sizeof(now->key));
 		now->size = chunks[i].size;
-		now->group = plan_group_of(&manifest->placement, i);
+		now->group = grouping_find(&manifest->placement, i);
 		while (known && now->copies < known->live && now->copies < SHARDING_COPIES_MAX) {
 			now->donors[now->copies] = pass->ids[known->holders[now->copies]];
 			now->copies++;

@@ -120,7 +120,7 @@ static void add_piece(struct fill *fill, uint32_t chunk, const uint32_t *donors,
 		.length = source->size,
 		.address = (uintptr_t)fill->request.place(fill->arg, chunk),
 		.lkey = fill->request.lkey,
-		.group = plan_group_of(fill->request.plan, chunk),
+		.group = grouping_find(fill->request.grouping, chunk),
 		.donor_count = count,
 	};
 	memcpy(piece->digest, source->digest.bytes, MEMORY_DIGEST_LEN);
@@ -238,7 +238,7 @@ struct fill *fill_create(struct chunks *chunks, struct peers *peers,
 	fill->peers = peers;
 	fill->request = *request;
 	if (!fill->request.allowed)
-		fill->request.allowed = request->plan->count;
+		fill->request.allowed = request->grouping->count;
 	fill->ops = *ops;
 	fill->arg = arg;
 	fill->locals = calloc(count + 1, sizeof(*fill->locals));
@@ -276,8 +276,8 @@ uint64_t fill_copied_bytes(const struct fill *fill)
 static uint32_t local_done(const struct fill *fill)
 {
 	if (fill->local_next == fill->local_count)
-		return fill->request.plan->count;
-	return plan_group_of(fill->request.plan, fill->locals[fill->local_next].chunk);
+		return fill->request.grouping->count;
+	return grouping_find(fill->request.grouping, fill->locals[fill->local_next].chunk);
 }
 
 /* Is there something to copy, and a place for it? */
@@ -442,7 +442,7 @@ int fill_start(struct fill *fill, sd_event *loop, char *reason)
 	};
 	struct memory_load_request request = {
 		.pieces = fill->pieces, .piece_count = fill->piece_count,
-		.group_count = fill->request.plan->count, .allowed = fill->request.allowed,
+		.group_count = fill->request.grouping->count, .allowed = fill->request.allowed,
 		.deadline_ns = fill->request.deadline_ns,
 		.class = fill->request.class, .verify = fill->request.verify,
 	};
@@ -460,7 +460,7 @@ int fill_start(struct fill *fill, sd_event *loop, char *reason)
 		if (!fill->transfer)
 			goto err_destroy;
 	} else {
-		fill->remote_done = fill->remote_clear = fill->request.plan->count;
+		fill->remote_done = fill->remote_clear = fill->request.grouping->count;
 		fill->remote_ended = true;
 	}
 	return 0;

@@ -16,7 +16,7 @@
 #define DISTMINDD_FILL_H
 
 #include "peers.h"
-#include "plan.h"
+#include "grouping.h"
 
 #include <distmind.h>
 
@@ -24,7 +24,7 @@ struct fill;
 
 struct fill_request {
 	const struct model_manifest *manifest; /* both until quiet() */
-	const struct plan *plan;
+	const struct grouping *grouping;
 	uint32_t lkey; /* if there is an RDMA device */
 	uint32_t allowed; /* groups; 0: all of them */
 	enum memory_class class;

@@ -21,7 +21,7 @@ static struct manifest *find(const uint8_t *sha256)
 
 static void destroy(struct manifest *manifest)
 {
-	plan_clear(&manifest->placement);
+	grouping_clear(&manifest->placement);
 	free(manifest->by_digest);
 	model_manifest_destroy(&manifest->model);
 	free(manifest);
@@ -51,7 +51,7 @@ static int sort_chunks(struct manifest *manifest)
 
 static struct manifest *create(const char *text, size_t size, const uint8_t *sha256)
 {
-	static const struct plan_rates same_everywhere;
+	static const struct grouping_rates same_everywhere;
 	struct manifest *manifest = calloc(1, sizeof(*manifest));
 	char error[MODEL_ERROR_LEN];
 	int err;
@@ -64,7 +64,7 @@ static struct manifest *create(const char *text, size_t size, const uint8_t *sha
 		free(manifest);
 		return NULL;
 	}
-	err = plan_make(&manifest->placement, &manifest->model, &same_everywhere);
+	err = grouping_make(&manifest->placement, &manifest->model, &same_everywhere);
 	if (!err)
 		err = sort_chunks(manifest);
 	if (err) {

@@ -9,13 +9,13 @@
 #ifndef DISTMINDD_MANIFESTS_H
 #define DISTMINDD_MANIFESTS_H
 
-#include "plan.h"
+#include "grouping.h"
 
 #include "../../catalog/catalog.h"
 
 struct manifest {
 	struct model_manifest model;
-	struct plan placement; /* groups that all hosts agree on */
+	struct grouping placement; /* groups that all hosts agree on */
 	uint32_t *by_digest; /* chunks, sorted; owned */
 	uint8_t sha256[CATALOG_DIGEST];
 	unsigned int references;

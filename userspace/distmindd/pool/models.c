@@ -230,19 +230,24 @@ static json_t *holders_of(struct models *models, const uint8_t *digest)
 	return names;
 }
 
-static json_t *groups_of(const struct plan *plan)
+static json_t *groups_of(const struct grouping *grouping)
 {
 	json_t *groups = json_array();
+	uint32_t layer = 0, chunk = 0;
 
-	for (uint32_t i = 0; i < plan->count; i++)
-		json_array_append_new(
-			groups,
-			json_pack("{s:I, s:I, s:I, s:I, s:I}", "first_layer",
-				  (json_int_t)(i ? plan->groups[i - 1].end_layer : 0), "end_layer",
-				  (json_int_t)plan->groups[i].end_layer, "first_chunk",
-				  (json_int_t)(i ? plan->groups[i - 1].end_chunk : 0), "end_chunk",
-				  (json_int_t)plan->groups[i].end_chunk, "bytes",
-				  (json_int_t)plan->groups[i].bytes));
+	for (uint32_t i = 0; i < grouping->count; i++) {
+		const struct grouping_group *group = &grouping->groups[i];
+
+		json_array_append_new(groups,
+				      json_pack("{s:I, s:I, s:I, s:I, s:I}", "first_layer",
+						(json_int_t)layer, "end_layer",
+						(json_int_t)group->end_layer, "first_chunk",
+						(json_int_t)chunk, "end_chunk",
+						(json_int_t)group->end_chunk, "bytes",
+						(json_int_t)group->bytes));
+		layer = group->end_layer;
+		chunk = group->end_chunk;
+	}
 	return groups;
 }
 
@@ -250,8 +255,8 @@ int models_show(struct models *models, const struct catalog_model *model)
 {
 	const struct manifest *manifest = manifests_find(model);
 	const struct survey_model *row;
-	struct plan_rates rates;
-	struct plan plan;
+	struct grouping_rates rates;
+	struct grouping grouping;
 	json_t *holders;
 	int err;
 
@@ -262,9 +267,9 @@ int models_show(struct models *models, const struct catalog_model *model)
 	if (!row)
 		return -ENOENT;
 	weights_rates(&models->weights, false, &rates);
-	err = plan_make(&plan, &manifest->model, &rates);
+	err = grouping_make(&grouping, &manifest->model, &rates);
 	if (err) {
-		plan_clear(&plan);
+		grouping_clear(&grouping);
 		return err;
 	}
 	holders = json_array();
@@ -275,11 +280,12 @@ int models_show(struct models *models, const struct catalog_model *model)
 		"{s:o, s:i, s:i, s:I, s:o, s:I, s:I, s:I, s:{s:f, s:f, s:f, s:f, s:f}, s:o}",
 		"manifest", model_manifest_tree(&manifest->model), "replicas",
 		(int)model->replicas, "extra_replicas", (int)row->extra, "copies",
-		(json_int_t)row->copies, "groups", groups_of(&plan), "predicted_ns",
-		(json_int_t)plan.predicted_ns, "greedy_ns", (json_int_t)plan.greedy_ns, "bound_ns",
-		(json_int_t)plan.bound_ns, "rates", "network", plan.rates.network, "copy",
-		plan.rates.copy, "compute", plan.rates.compute, "transfer_cost",
-		plan.rates.transfer_cost, "launch_cost", plan.rates.launch_cost, "holders", holders));
-	plan_clear(&plan);
+		(json_int_t)row->copies, "groups", groups_of(&grouping), "predicted_ns",
+		(json_int_t)grouping.predicted_ns, "greedy_ns", (json_int_t)grouping.greedy_ns,
+		"bound_ns", (json_int_t)grouping.bound_ns, "rates", "network",
+		grouping.rates.network, "copy", grouping.rates.copy, "compute",
+		grouping.rates.compute, "transfer_cost", grouping.rates.transfer_cost,
+		"launch_cost", grouping.rates.launch_cost, "holders", holders));
+	grouping_clear(&grouping);
 	return err;
 }

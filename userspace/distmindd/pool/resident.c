@@ -36,7 +36,7 @@ uint64_t resident_quota(const struct model_manifest *model, bool staged, bool lo
 
 uint64_t resident_final(const struct resident *resident)
 {
-	return resident->plan.count;
+	return resident->grouping.count;
 }
 
 /*
@@ -214,7 +214,7 @@ void resident_destroy(struct resident *resident)
 	distmind_buffer_destroy(resident->buffer);
 	if (resident->tensors >= 0)
 		close(resident->tensors);
-	plan_clear(&resident->plan);
+	grouping_clear(&resident->grouping);
 	manifest_put(resident->manifest);
 	free(resident);
 }
@@ -261,9 +261,9 @@ static int open_staging(struct resident *resident, struct distmind_vgpu *vgpu, s
 	const struct model_manifest *model = &resident->manifest->model;
 	int err;
 
-	err = plan_cut(&resident->plan, model, STAGING_GROUP_MAX);
+	err = grouping_cut(&resident->grouping, model, STAGING_GROUP_MAX);
 	if (!err)
-		err = staging_create(&resident->staging, vgpu, model, &resident->plan,
+		err = staging_create(&resident->staging, vgpu, model, &resident->grouping,
 				     resident->buffer, resident->timeline);
 	if (err)
 		return err;
@@ -288,7 +288,7 @@ static int install_extents(struct resident *resident, struct distmind_pool *kern
 
 		extents[i].offset = chunk->offset;
 		extents[i].size = chunk->size;
-		extents[i].value = plan_group_of(&resident->plan, i) + 1;
+		extents[i].value = grouping_find(&resident->grouping, i) + 1;
 		memcpy(extents[i].chunk, chunk->digest.bytes, sizeof(extents[i].chunk));
 		snprintf(extents[i].host, sizeof(extents[i].host), "%s",
 			 fill_host(resident->fill, i));
@@ -316,7 +316,7 @@ static int begin_fill(struct resident *resident, const struct resident_request *
 		.groups = on_groups, .clear = on_clear, .ended = on_ended, .quiet = on_quiet,
 	};
 	const struct fill_request fill = {
-		.manifest = &resident->manifest->model, .plan = &resident->plan,
+		.manifest = &resident->manifest->model, .grouping = &resident->grouping,
 		.lkey = resident->registration.lkey,
 		.allowed = resident->staged ? staging_allowed(resident->staging, 0) : 0,
 		.class = request->class, .deadline_ns = request->deadline_ns,
@@ -354,7 +354,7 @@ struct resident *resident_create(struct weights_device *device, struct distmind_
 	resident->verified = request->verify;
 	resident->manifest = manifest_get(manifest);
 	resident->begun_us = now_us();
-	*err = plan_make(&resident->plan, &manifest->model, &request->rates);
+	*err = grouping_make(&resident->grouping, &manifest->model, &request->rates);
 	if (!*err)
 		*err = distmind_buffer_create(vgpu, manifest->model.size, DISTMIND_BUFFER_WEIGHTS,
 					      &resident->buffer);
@@ -411,8 +411,9 @@ static json_t *describe_tensor(const struct resident *resident,
 		json_array_append_new(shape, json_integer((json_int_t)tensor->shape.extent[i]));
 	if (tensor->size) {
 		uint64_t last = tensor->offset + tensor->size - 1;
+		uint32_t chunk = model_manifest_chunk_at(model, last);
 
-		value = plan_group_of(&resident->plan, model_manifest_chunk_at(model, last)) + 1;
+		value = grouping_find(&resident->grouping, chunk) + 1;
 	}
 	return json_pack("{s:s, s:s, s:o, s:I, s:I, s:I}", "name", tensor->name, "dtype",
 			 model_dtype_name(tensor->shape.dtype), "shape", shape, "offset",

@@ -33,7 +33,7 @@ struct resident_request {
 	uint64_t deadline_ns;
 	bool verify;
 	bool staged;
-	struct plan_rates rates;
+	struct grouping_rates rates;
 };
 
 struct resident_ops {
@@ -54,7 +54,7 @@ struct resident {
 	sd_event *loop;
 	struct chunks *chunks;
 	struct manifest *manifest; /* a reference */
-	struct plan plan;
+	struct grouping grouping;
 	enum resident_state state;
 	bool cancelled;
 	bool quiet;

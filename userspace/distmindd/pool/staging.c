@@ -15,7 +15,7 @@ struct group {
 
 struct staging {
 	const struct model_manifest *model;
-	const struct plan *plan;
+	const struct grouping *grouping;
 	struct distmind_buffer *buffer;
 	uint8_t *address;
 	uint64_t size;
@@ -43,9 +43,9 @@ static void lay_out(struct staging *staging)
 	uint32_t first = 0, left = 0;
 	uint64_t position = 0;
 
-	for (uint32_t i = 0; i < staging->plan->count; i++) {
+	for (uint32_t i = 0; i < staging->grouping->count; i++) {
 		struct group *group = &staging->groups[i];
-		uint32_t end = staging->plan->groups[i].end_chunk;
+		uint32_t end = staging->grouping->groups[i].end_chunk;
 
 		if (end > first) {
 			group->offset = chunks[first].offset;
@@ -67,7 +67,7 @@ static void lay_out(struct staging *staging)
 static int submit_copies(struct staging *staging, struct distmind_buffer *weights,
 			 struct distmind_timeline *timeline)
 {
-	uint32_t count = staging->plan->count, jobs = 0;
+	uint32_t count = staging->grouping->count, jobs = 0;
 	struct distmind_batch *batch;
 	int err = distmind_batch_create(&batch);
 
@@ -94,17 +94,17 @@ static int submit_copies(struct staging *staging, struct distmind_buffer *weight
 }
 
 int staging_create(struct staging **result, struct distmind_vgpu *vgpu,
-		   const struct model_manifest *model, const struct plan *plan,
+		   const struct model_manifest *model, const struct grouping *grouping,
 		   struct distmind_buffer *weights, struct distmind_timeline *timeline)
 {
 	struct staging *staging = calloc(1, sizeof(*staging) +
-						    plan->count * sizeof(*staging->groups));
+						    grouping->count * sizeof(*staging->groups));
 	int err;
 
 	if (!staging)
 		return -ENOMEM;
 	staging->model = model;
-	staging->plan = plan;
+	staging->grouping = grouping;
 	staging->size = staging_size(model);
 	lay_out(staging);
 	err = distmind_buffer_create(vgpu, staging->size, DISTMIND_BUFFER_DATA, &staging->buffer);
@@ -113,7 +113,8 @@ int staging_create(struct staging **result, struct distmind_vgpu *vgpu,
 	if (!err)
 		err = distmind_timeline_create(vgpu, 0, &staging->arrival);
 	if (!err)
-		err = distmind_queue_create(vgpu, DISTMIND_LANE_COPY, plan->count, &staging->queue);
+		err = distmind_queue_create(vgpu, DISTMIND_LANE_COPY, grouping->count,
+					    &staging->queue);
 	if (!err)
 		err = submit_copies(staging, weights, timeline);
 	if (err) {
@@ -146,7 +147,7 @@ uint8_t *staging_address(const struct staging *staging)
 
 uint8_t *staging_place(const struct staging *staging, uint32_t chunk)
 {
-	const struct group *group = &staging->groups[plan_group_of(staging->plan, chunk)];
+	const struct group *group = &staging->groups[grouping_find(staging->grouping, chunk)];
 
 	return staging->address + group->position % staging->size +
 	       (staging->model->chunks[chunk].offset - group->offset);
@@ -160,7 +161,7 @@ int staging_arrived(struct staging *staging, uint32_t groups)
 /* The first group that has to wait for more than left to leave. */
 static uint32_t first_waiting(const struct staging *staging, uint32_t left)
 {
-	uint32_t low = 0, high = staging->plan->count;
+	uint32_t low = 0, high = staging->grouping->count;
 
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
@@ -182,6 +183,6 @@ uint32_t staging_next(const struct staging *staging, uint32_t left)
 {
 	uint32_t waiting = first_waiting(staging, left);
 
-	return waiting < staging->plan->count ? staging->groups[waiting].after :
-						staging->plan->count;
+	return waiting < staging->grouping->count ? staging->groups[waiting].after :
+						staging->grouping->count;
 }

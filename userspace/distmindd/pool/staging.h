@@ -16,7 +16,7 @@
 #ifndef DISTMINDD_STAGING_H
 #define DISTMINDD_STAGING_H
 
-#include "plan.h"
+#include "grouping.h"
 
 #include <distmind.h>
 
@@ -34,12 +34,12 @@ struct staging;
 uint64_t staging_size(const struct model_manifest *model);
 
 /*
- * Groups of the plan are at most STAGING_GROUP_MAX long; model and plan are used until it is
+ * Groups are at most STAGING_GROUP_MAX long; model and grouping are used until it is
  * destroyed. Submits the copies into the buffer, which may have no extents yet: a job that
  * uses a range with an extent waits for it, and the copies are what makes it present.
  */
 int staging_create(struct staging **staging, struct distmind_vgpu *vgpu,
-		   const struct model_manifest *model, const struct plan *plan,
+		   const struct model_manifest *model, const struct grouping *grouping,
 		   struct distmind_buffer *weights, struct distmind_timeline *timeline);
 /* Copies that wait are gone with it, whoever has been told of them. */
 void staging_destroy(struct staging *staging);

@@ -337,9 +337,9 @@ static void learn_rates(struct weights *weights, const struct resident *resident
 			(double)(resident->signal_us + 1) / 1e6 / (double)resident->signals);
 }
 
-void weights_rates(const struct weights *weights, bool staged, struct plan_rates *rates)
+void weights_rates(const struct weights *weights, bool staged, struct grouping_rates *rates)
 {
-	*rates = (struct plan_rates){
+	*rates = (struct grouping_rates){
 		.network = weights->read_rate > 0 ? weights->read_rate : weights->copy_rate,
 		.spread = weights->read_spread > 0 ? weights->read_spread : SPREAD,
 		.copy = staged ? (weights->copy_rate > 0 ? weights->copy_rate : COPY_RATE) : 0,
@@ -355,7 +355,7 @@ static void log_end(const struct resident *resident)
 		log_info("weights-loaded", LOG_S("model", name),
 			 LOG_U("gpu", resident->device->gpu), LOG_U("read", resident->read_bytes),
 			 LOG_U("copied", resident->copied_bytes),
-			 LOG_U("groups", resident->plan.count), LOG_U("us", resident->load_us));
+			 LOG_U("groups", resident->grouping.count), LOG_U("us", resident->load_us));
 	else if (resident->err != -ECANCELED)
 		log_warning("load-failed", LOG_S("model", name),
 			    LOG_U("gpu", resident->device->gpu), LOG_S("reason", resident->reason));
@@ -380,10 +380,10 @@ static void answer(struct weights_use *use, struct client *client)
 	client_answer(client,
 		      json_pack("{s:I, s:I, s:I, s:b, s:s, s:I, s:I}", "size",
 				(json_int_t)resident->manifest->model.size, "groups",
-				(json_int_t)resident->plan.count, "final",
+				(json_int_t)resident->grouping.count, "final",
 				(json_int_t)resident_final(resident), "cached", use->cached, "form",
 				resident->staged ? "staged" : "direct", "predicted_ns",
-				(json_int_t)resident->plan.predicted_ns, "read_bytes",
+				(json_int_t)resident->grouping.predicted_ns, "read_bytes",
 				(json_int_t)(use->cached ? 0 : resident->read_bytes)),
 		      fds, 3);
 	for (int i = 0; i < 3; i++)

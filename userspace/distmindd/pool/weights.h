@@ -63,7 +63,7 @@ uint64_t weights_evict(struct weights *weights, const char *model, uint32_t gpu,
 size_t weights_gpus(const struct weights *weights, const struct manifest *manifest,
 		    uint32_t *gpus, size_t room);
 /* What was measured, for the next load. */
-void weights_rates(const struct weights *weights, bool staged, struct plan_rates *rates);
+void weights_rates(const struct weights *weights, bool staged, struct grouping_rates *rates);
 
 /*
  * The pool has changed: leaves gpus that are gone, and evicts for claims that nothing has

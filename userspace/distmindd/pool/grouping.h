@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A plan: into which groups a model is cut for a load, or for placement. Placement uses
+ * A grouping: into which groups a model is cut for a load, or for placement. Placement uses
  * rates that all hosts know, so that all of them come to the same groups; a load uses
  * what was measured.
  */
-#ifndef DISTMINDD_PLAN_H
-#define DISTMINDD_PLAN_H
+#ifndef DISTMINDD_GROUPING_H
+#define DISTMINDD_GROUPING_H
 
 #include "../../model/manifest.h"
 #include "../../planner/planner.h"
 
 /* What was measured; 0: not yet. */
-struct plan_rates {
+struct grouping_rates {
 	double network; /* bytes/s */
 	double spread;	/* by which it varies, a share of it */
 	double copy;	/* of the staged form; 0: the direct one */
@@ -20,29 +20,29 @@ struct plan_rates {
 	uint64_t compute_ns;  /* of a whole request; 0: as long as the transfer */
 };
 
-struct plan_group {
+struct grouping_group {
 	uint32_t end_layer; /* of a part but the last: the same as that of the group before */
 	uint32_t end_chunk; /* of those before and its own */
 	uint64_t bytes;
 };
 
-struct plan {
+struct grouping {
 	uint32_t count;
-	struct plan_group *groups; /* owned */
+	struct grouping_group *groups; /* owned */
 	struct planner_rates rates; /* that it was made with */
 	uint64_t predicted_ns, greedy_ns, bound_ns;
 };
 
 /* -EINVAL: the model has no layers; -ENOMEM, -ERANGE. */
-int plan_make(struct plan *plan, const struct model_manifest *manifest,
-	      const struct plan_rates *rates);
+int grouping_make(struct grouping *grouping, const struct model_manifest *manifest,
+		  const struct grouping_rates *rates);
 /*
  * Cuts groups that are longer than max, which is at least MODEL_CHUNK_MAX, between two
- * chunks. -ENOMEM: the plan is as it was.
+ * chunks. -ENOMEM: the grouping is as it was.
  */
-int plan_cut(struct plan *plan, const struct model_manifest *manifest, uint64_t max);
-void plan_clear(struct plan *plan);
+int grouping_cut(struct grouping *grouping, const struct model_manifest *manifest, uint64_t max);
+void grouping_clear(struct grouping *grouping);
 
-uint32_t plan_group_of(const struct plan *plan, uint32_t chunk);
+uint32_t grouping_find(const struct grouping *grouping, uint32_t chunk);
 
 #endif

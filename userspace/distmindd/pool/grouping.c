@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "plan.h"
+#include "grouping.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static struct planner_layer *layers_of(const struct model_manifest *manifest, do
 	return layers;
 }
 
-static void choose_rates(struct planner_rates *chosen, const struct plan_rates *rates,
+static void choose_rates(struct planner_rates *chosen, const struct grouping_rates *rates,
 			 double bytes, double flops)
 {
 	double seconds;
@@ -50,19 +50,19 @@ static uint64_t bytes_of(const struct model_manifest *manifest, uint32_t first, 
 	return bytes;
 }
 
-static int take_groups(struct plan *plan, const struct model_manifest *manifest,
-		       const struct planner_grouping *grouping)
+static int take_groups(struct grouping *grouping, const struct model_manifest *manifest,
+		       const struct planner_grouping *found)
 {
 	uint32_t layer = 0, first;
 
-	plan->groups = calloc(grouping->count, sizeof(*plan->groups));
-	if (!plan->groups)
+	grouping->groups = calloc(found->count, sizeof(*grouping->groups));
+	if (!grouping->groups)
 		return -ENOMEM;
-	plan->count = (uint32_t)grouping->count;
-	for (uint32_t i = 0; i < plan->count; i++) {
-		struct plan_group *group = &plan->groups[i];
+	grouping->count = (uint32_t)found->count;
+	for (uint32_t i = 0; i < grouping->count; i++) {
+		struct grouping_group *group = &grouping->groups[i];
 
-		group->end_layer = grouping->ends[i];
+		group->end_layer = found->ends[i];
 		model_manifest_chunks_of(manifest, layer, group->end_layer, &first,
 					 &group->end_chunk);
 		group->bytes = bytes_of(manifest, first, group->end_chunk);
@@ -76,10 +76,10 @@ static uint64_t nanoseconds(int64_t time)
 	return (uint64_t)time / (PLANNER_SECOND / 1000000000);
 }
 
-int plan_make(struct plan *plan, const struct model_manifest *manifest,
-	      const struct plan_rates *rates)
+int grouping_make(struct grouping *grouping, const struct model_manifest *manifest,
+		  const struct grouping_rates *rates)
 {
-	struct planner_grouping grouping = { 0 };
+	struct planner_grouping found = { 0 };
 	struct planner_pipeline pipeline;
 	struct planner_layer *layers;
 	uint64_t begin_ns = (uint64_t)(rates->begin_cost * (double)manifest->size * 1e9);
@@ -87,28 +87,28 @@ int plan_make(struct plan *plan, const struct model_manifest *manifest,
 	double flops;
 	int err;
 
-	*plan = (struct plan){ 0 };
+	*grouping = (struct grouping){ 0 };
 	layers = layers_of(manifest, &flops);
 	if (!layers)
 		return -ENOMEM;
-	choose_rates(&plan->rates, rates, (double)manifest->size, flops);
-	err = planner_pipeline_create(&pipeline, layers, manifest->layer_count, &plan->rates);
+	choose_rates(&grouping->rates, rates, (double)manifest->size, flops);
+	err = planner_pipeline_create(&pipeline, layers, manifest->layer_count, &grouping->rates);
 	if (err)
 		goto out;
-	err = planner_greedy(&pipeline, PLANNER_GREEDY_LIMIT, &grouping);
+	err = planner_greedy(&pipeline, PLANNER_GREEDY_LIMIT, &found);
 	if (!err) {
-		plan->greedy_ns = begin_ns + nanoseconds(planner_finish(&pipeline, &grouping));
-		plan->bound_ns = begin_ns + nanoseconds(planner_bound(&pipeline));
-		planner_grouping_destroy(&grouping);
-		err = planner_robust(layers, manifest->layer_count, &plan->rates, rates->spread,
-				     &grouping, &finish);
+		grouping->greedy_ns = begin_ns + nanoseconds(planner_finish(&pipeline, &found));
+		grouping->bound_ns = begin_ns + nanoseconds(planner_bound(&pipeline));
+		planner_grouping_destroy(&found);
+		err = planner_robust(layers, manifest->layer_count, &grouping->rates, rates->spread,
+				     &found, &finish);
 	}
 	planner_pipeline_destroy(&pipeline);
 	if (err)
 		goto out;
-	plan->predicted_ns = begin_ns + nanoseconds(finish);
-	err = take_groups(plan, manifest, &grouping);
-	planner_grouping_destroy(&grouping);
+	grouping->predicted_ns = begin_ns + nanoseconds(finish);
+	err = take_groups(grouping, manifest, &found);
+	planner_grouping_destroy(&found);
 out:
 	free(layers);
 	return err;
@@ -127,19 +127,19 @@ static uint32_t part_end(const struct model_manifest *manifest, uint32_t first, 
 	return chunk;
 }
 
-int plan_cut(struct plan *plan, const struct model_manifest *manifest, uint64_t max)
+int grouping_cut(struct grouping *grouping, const struct model_manifest *manifest, uint64_t max)
 {
-	struct plan_group *parts = calloc((size_t)plan->count + manifest->chunk_count,
+	struct grouping_group *parts = calloc((size_t)grouping->count + manifest->chunk_count,
 					  sizeof(*parts));
 	uint32_t count = 0, first = 0, layer = 0;
 
 	if (!parts)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < plan->count; i++) {
-		const struct plan_group *group = &plan->groups[i];
+	for (uint32_t i = 0; i < grouping->count; i++) {
+		const struct grouping_group *group = &grouping->groups[i];
 
 		do {
-			struct plan_group *part = &parts[count++];
+			struct grouping_group *part = &parts[count++];
 
 			part->end_chunk = part_end(manifest, first, group->end_chunk, max);
 			part->end_layer = layer;
@@ -148,26 +148,26 @@ int plan_cut(struct plan *plan, const struct model_manifest *manifest, uint64_t 
 		} while (first < group->end_chunk);
 		layer = parts[count - 1].end_layer = group->end_layer;
 	}
-	free(plan->groups);
-	plan->groups = parts;
-	plan->count = count;
+	free(grouping->groups);
+	grouping->groups = parts;
+	grouping->count = count;
 	return 0;
 }
 
-void plan_clear(struct plan *plan)
+void grouping_clear(struct grouping *grouping)
 {
-	free(plan->groups);
-	*plan = (struct plan){ 0 };
+	free(grouping->groups);
+	*grouping = (struct grouping){ 0 };
 }
 
-uint32_t plan_group_of(const struct plan *plan, uint32_t chunk)
+uint32_t grouping_find(const struct grouping *grouping, uint32_t chunk)
 {
-	uint32_t low = 0, high = plan->count - 1;
+	uint32_t low = 0, high = grouping->count - 1;
 
 	while (low < high) {
 		uint32_t middle = (low + high) / 2;
 
-		if (chunk < plan->groups[middle].end_chunk)
+		if (chunk < grouping->groups[middle].end_chunk)
 			high = middle;
 		else
 			low = middle + 1;
