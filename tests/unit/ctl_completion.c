@@ -57,7 +57,7 @@ static void nouns_and_verbs(void **state)
 	expect("v", "vgpu version");
 	expect("gpu ", "list show drain undrain remove grace hang");
 	expect("gpu d", "drain");
-	expect("host ", "list forget");
+	expect("host ", "list show forget");
 	expect("-j vgpu ", "list show create set delete");
 	expect("help r", "run");
 }

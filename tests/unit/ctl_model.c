@@ -432,6 +432,22 @@ static void hosts_are_listed(void **state)
 	expect("host list", CTL_OK, "", "no hosts");
 }
 
+static void a_host_shows_how_long_its_turns_take(void **state)
+{
+	(void)state;
+	kept.reply = "{\"ok\": true, \"host\": \"donor1\", \"turns\": {\"count\": 3, "
+		     "\"late\": 1, \"limit_us\": 20000, \"longest_us\": 31000, "
+		     "\"longest_waited_us\": 4, \"longest_at\": 9, \"longest_what\": \"show\", "
+		     "\"buckets\": [0, 2, 0, 1]}}";
+	expect("-j host show", CTL_OK,
+	       "{\"host\": \"donor1\", \"turns\": 3, \"limit_us\": 20000, \"late\": 1, ", "");
+	expect("-j host show", CTL_OK,
+	       "\"longest_us\": 31000, \"longest_what\": \"show\", \"longest_waited_us\": 4, "
+	       "\"longest_at\": 9, \"histogram\": [0, 2, 0, 1]}", "");
+	expect("host show", CTL_OK, "31ms", "");
+	expect("host show more", CTL_USAGE, "", "does not know what to do");
+}
+
 static void what_is_lost_with_a_host_is_told(void **state)
 {
 	(void)state;
@@ -612,6 +628,7 @@ int main(void)
 		TEST(a_dry_run_asks_nothing),
 		TEST(bad_chunks_are_a_failure),
 		TEST(hosts_are_listed),
+		TEST(a_host_shows_how_long_its_turns_take),
 		TEST(what_is_lost_with_a_host_is_told),
 		TEST(the_list_shows_models_and_hosts),
 		TEST(a_model_is_shown_with_its_groups),

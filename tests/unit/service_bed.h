@@ -9,6 +9,7 @@
 #include "service_fake.h"
 
 #include "../../userspace/distmindd/common/log.h"
+#include "../../userspace/distmindd/common/turns.h"
 #include "../../userspace/distmindd/pool/models.h"
 #include "../../userspace/model/image.h"
 
@@ -105,7 +106,7 @@ static inline void use_spool(void)
 		time_t end_ = time(NULL) + WAIT_S;                                    \
 		while (!(condition)) {                                                \
 			fake_copy_lane();                                             \
-			assert_true(sd_event_run(bed.loop, 100000) >= 0);             \
+			assert_true(turns_run(bed.loop, 100000) >= 0);                \
 			if (time(NULL) > end_)                                        \
 				fail_msg("waited too long for: %s", #condition);      \
 		}                                                                     \

@@ -114,7 +114,7 @@ _distmindctl()
 			fi
 			choices="--order --replicas $options"
 			;;
-		host) choices="list forget $options" ;;
+		host) choices="list show forget $options" ;;
 		"host forget") choices="$(_distmindctl_values host host) --force $options" ;;
 		"host forget "*) choices="--force $options" ;;
 		run) choices="$terms --kind --count --same-box --timeout --name $options --" ;;

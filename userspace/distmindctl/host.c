@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "latency.h"
 #include "model.h"
 #include "noun.h"
 #include "options.h"
@@ -43,6 +44,61 @@ static int host_list(struct ctl *ctl, int argc, char **argv)
 	if (!ctl_arguments(ctl, argc, argv, 0))
 		return ctl->status;
 	return model_ask_list(ctl, "list the hosts", print_hosts);
+}
+
+#define TURN_BUCKETS 32 /* at most; distmindd says how many there are */
+
+static void print_turns(struct print *print, const json_t *body)
+{
+	const json_t *turns = json_object_get(body, "turns");
+	const json_t *counts = json_object_get(turns, "buckets");
+	unsigned int count = (unsigned int)json_array_size(counts);
+	uint64_t buckets[TURN_BUCKETS] = { 0 };
+
+	if (count > TURN_BUCKETS)
+		count = TURN_BUCKETS;
+	for (unsigned int i = 0; i < count; i++)
+		buckets[i] = (uint64_t)json_integer_value(json_array_get(counts, i));
+	print_row_open(print);
+	print_text(print, "host", "HOST", reply_text(body, "host"));
+	print_number(print, "turns", "TURNS", (int64_t)reply_number(turns, "count"));
+	print_duration(print, "limit_us", "LIMIT", reply_number(turns, "limit_us"), 1000);
+	print_number(print, "late", "LATE", (int64_t)reply_number(turns, "late"));
+	print_duration(print, "p50_ns", "P50",
+		       count ? latency_percentile(buckets, count, 50) : 0, 1);
+	print_duration(print, "p99_ns", "P99",
+		       count ? latency_percentile(buckets, count, 99) : 0, 1);
+	print_duration(print, "longest_us", "LONGEST", reply_number(turns, "longest_us"), 1000);
+	print_text(print, "longest_what", "LONGEST WAS", reply_text(turns, "longest_what"));
+	print_duration(print, "longest_waited_us", "WAITED",
+		       reply_number(turns, "longest_waited_us"), 1000);
+	print_number(print, "longest_at", "LONGEST AT", (int64_t)reply_number(turns, "longest_at"));
+	print_latency(print, "histogram", "HISTOGRAM", buckets, count);
+	print_row_close(print);
+}
+
+static int host_show(struct ctl *ctl, int argc, char **argv)
+{
+	struct distmind_service service = { .fd = -1 };
+	struct distmind_service_request request = { 0 };
+	struct distmind_service_reply reply;
+	struct print print;
+	int ret;
+
+	if (!ctl_arguments(ctl, argc, argv, 0))
+		return ctl->status;
+	request.body = json_pack("{s:s}", "op", "turns");
+	ret = model_ask(ctl, &service, &request, &reply, "show this host");
+	if (!ret) {
+		ctl_print_open(ctl, &print);
+		print_list_open(&print, "hosts", PRINT_RECORD);
+		print_turns(&print, reply.body);
+		print_list_close(&print);
+		ret = ctl_print_close(ctl, &print);
+	}
+	distmind_service_reply_end(&reply);
+	distmind_service_close(&service);
+	return ret;
 }
 
 static int name_check(struct ctl *ctl, const char *word)
@@ -136,6 +192,7 @@ static int host_forget(struct ctl *ctl, int argc, char **argv)
 const struct command host_verbs[] = {
 	{ "list", "", "Show the hosts, and those that are away with models in a spool.",
 	  host_list },
+	{ "show", "", "Show how long this host's daemon keeps others waiting.", host_show },
 	{ "forget", "NAME [--force]", "Count no more on a host that is away for good.",
 	  host_forget },
 	{ 0 },

@@ -7,6 +7,7 @@
 
 #include "gpus/decide.h"
 #include "common/log.h"
+#include "common/turns.h"
 #include "pool/models.h"
 #include "gpus/inventory.h"
 
@@ -22,6 +23,8 @@
 #define STATUS_US 1000000
 #define LEAVE_US 1000000 /* at most, to say goodbye to the pool */
 #define ACCURACY_US 10000
+/* Turns for the kernel's events in a row, while others wait. */
+#define KERNEL_ROW 8
 
 struct daemon {
 	const struct daemon_options *options;
@@ -30,6 +33,8 @@ struct daemon {
 	struct inventory inventory;
 	struct models *models; /* NULL: none on this host */
 	sd_event *loop;
+	sd_event_source *events; /* of the kernel */
+	unsigned int row;	 /* turns that these have had without another */
 	sd_event_source *again;	 /* there was more than fits one turn */
 	sd_event_source *retry;	 /* the pool is stale */
 	sd_event_source *expiry; /* a gpu has been lost for too long */
@@ -75,8 +80,10 @@ static void arm_status(struct daemon *daemon)
 /* Everything that happens leads here. Errors other than a stale pool are fatal. */
 static int work(struct daemon *daemon)
 {
-	int ret = inventory_update(&daemon->inventory);
+	int ret;
 
+	turns_name("claims and gpus");
+	ret = inventory_update(&daemon->inventory);
 	/* What the cache of weights gives up is there to be decided on at once. */
 	if (!ret && daemon->models && weights_follow(&daemon->models->weights, &daemon->inventory))
 		ret = inventory_update(&daemon->inventory);
@@ -99,6 +106,7 @@ static int on_events(sd_event_source *source, int fd, uint32_t revents, void *ar
 	(void)source;
 	(void)fd;
 	(void)revents;
+	((struct daemon *)arg)->row++;
 	return work(arg);
 }
 
@@ -213,8 +221,11 @@ static int open_loop(struct daemon *daemon)
 	if (err >= 0)
 		err = add_signals(daemon);
 	if (err >= 0)
-		err = sd_event_add_io(daemon->loop, NULL, distmind_pool_event_fd(daemon->kernel),
-				      EPOLLIN, on_events, daemon);
+		err = sd_event_add_io(daemon->loop, &daemon->events,
+				      distmind_pool_event_fd(daemon->kernel), EPOLLIN, on_events,
+				      daemon);
+	if (err >= 0)
+		err = sd_event_source_set_priority(daemon->events, SD_EVENT_PRIORITY_IMPORTANT);
 	if (err >= 0)
 		err = sd_event_add_defer(daemon->loop, &daemon->again, on_again, daemon);
 	if (err >= 0)
@@ -236,6 +247,7 @@ static int open_loop(struct daemon *daemon)
 
 static void close_loop(struct daemon *daemon)
 {
+	sd_event_source_unref(daemon->events);
 	sd_event_source_unref(daemon->again);
 	sd_event_source_unref(daemon->retry);
 	sd_event_source_unref(daemon->expiry);
@@ -266,6 +278,32 @@ static int open_pool(struct daemon *daemon)
 	return 0;
 }
 
+/*
+ * Who waits for a vgpu comes before who asks about models. But a tenant that claims and gives
+ * back without end would keep all others waiting: after a few turns somebody else has one, if
+ * there is anybody.
+ */
+static int run(struct daemon *daemon)
+{
+	int ret = 0, code = 0;
+
+	while (ret >= 0 && sd_event_get_state(daemon->loop) != SD_EVENT_FINISHED) {
+		unsigned int row = daemon->row;
+
+		ret = turns_run(daemon->loop, UINT64_MAX);
+		if (ret > 0 && daemon->row == row) {
+			daemon->row = 0;
+			sd_event_source_set_priority(daemon->events, SD_EVENT_PRIORITY_IMPORTANT);
+		} else if (daemon->row == KERNEL_ROW) {
+			sd_event_source_set_priority(daemon->events, SD_EVENT_PRIORITY_IDLE);
+		}
+	}
+	if (ret < 0)
+		return ret;
+	sd_event_get_exit_code(daemon->loop, &code);
+	return code;
+}
+
 static int serve(struct daemon *daemon)
 {
 	int err;
@@ -278,7 +316,7 @@ static int serve(struct daemon *daemon)
 		 LOG_S("policy", daemon->config.policy->name));
 	daemon->options->ready(daemon->options->arg);
 	sd_notify(0, "READY=1");
-	return sd_event_loop(daemon->loop);
+	return run(daemon);
 }
 
 int daemon_run(const struct daemon_options *options, const struct config *config)

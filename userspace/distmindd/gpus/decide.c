@@ -2,8 +2,10 @@
 #include "decide.h"
 
 #include "../common/log.h"
+#include "../common/turns.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,6 +22,12 @@ struct turn {
 	const struct config *config;
 	unsigned int changes;
 };
+
+/* The rest is for the next turn. */
+static bool over(const struct turn *turn)
+{
+	return turn->changes >= TURN_CHANGES || (turn->changes && turns_over());
+}
 
 /* Take in what came of a change. */
 static int update(struct turn *turn)
@@ -274,7 +282,7 @@ static int recover(struct turn *turn)
 	for (uint32_t i = 0; i < recovery.count && !ret; i++) {
 		const struct view_move *move = &recovery.moves[i];
 
-		if (turn->changes >= TURN_CHANGES) {
+		if (over(turn)) {
 			ret = 1;
 			break;
 		}
@@ -300,7 +308,7 @@ static int take_turn(struct turn *turn)
 	if (err)
 		return err;
 	while ((vgpu = next_unbound(turn->inventory, from))) {
-		if (turn->changes >= TURN_CHANGES)
+		if (over(turn))
 			return 1;
 		from = (uint64_t)vgpu->record.id + 1;
 		err = bind(turn, vgpu);
@@ -308,7 +316,7 @@ static int take_turn(struct turn *turn)
 			return err;
 	}
 	while ((claim = first_waiting(turn->inventory))) {
-		if (turn->changes >= TURN_CHANGES)
+		if (over(turn))
 			return 1;
 		record = claim->record;
 		err = answer(turn, &record);

@@ -2,6 +2,7 @@
 #include "audit.h"
 
 #include "../common/turn.h"
+#include "../common/turns.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -43,6 +44,7 @@ static int on_turn(sd_event_source *source, uint64_t us, void *arg)
 
 	(void)source;
 	(void)us;
+	turns_name("load: verify");
 	while (!err && audit->next < manifest->chunk_count && bytes < TURN_BYTES) {
 		const struct model_chunk *chunk = &manifest->chunks[audit->next++];
 

@@ -2,6 +2,7 @@
 #include "chunks.h"
 
 #include "../common/log.h"
+#include "../common/turns.h"
 
 #include "../../model/chunk.h"
 
@@ -81,6 +82,7 @@ static int on_news(sd_event_source *source, int fd, uint32_t revents, void *arg)
 	(void)source;
 	(void)fd;
 	(void)revents;
+	turns_name("transfers");
 	memory_fabric_dispatch(chunks->fabric);
 	return 0;
 }
@@ -205,6 +207,7 @@ static int on_stored(sd_event_source *source, int fd, uint32_t revents, void *ar
 	(void)source;
 	(void)fd;
 	(void)revents;
+	turns_name("spool");
 	memory_spooler_dispatch(chunks->spooler);
 	return 0;
 }

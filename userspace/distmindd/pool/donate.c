@@ -5,6 +5,7 @@
 #include "manifests.h"
 #include "replicas.h"
 #include "../common/turn.h"
+#include "../common/turns.h"
 
 #include "../../sharding/sharding.h"
 
@@ -339,6 +340,7 @@ static int on_keep(sd_event_source *source, uint64_t us, void *arg)
 	uint64_t begin = now_us();
 
 	(void)us;
+	turns_name("donate: keep");
 	while (pull->kept < pull->count && pull->wait.pending < CHUNKS_PENDING_MAX &&
 	       now_us() - begin < TURN_US) {
 		uint32_t i = pull->kept++;
@@ -570,6 +572,7 @@ static int on_time(sd_event_source *source, uint64_t us, void *arg)
 
 	(void)source;
 	(void)us;
+	turns_name("donate");
 	tell_heat(donate);
 	peers_update(donate->peers, donate->catalog);
 	manifests_sweep(donate->catalog);

@@ -2,6 +2,7 @@
 #include "fill.h"
 
 #include "../common/turn.h"
+#include "../common/turns.h"
 
 #include "../../sharding/sharding.h"
 
@@ -421,6 +422,7 @@ static int on_turn(sd_event_source *source, uint64_t us, void *arg)
 	uint64_t bytes = 0;
 
 	(void)us;
+	turns_name("load: copy");
 	manifest = fill->request.manifest;
 	while (may_copy(fill) && bytes < TURN_BYTES) {
 		bytes += manifest->chunks[fill->locals[fill->local_next].chunk].size;

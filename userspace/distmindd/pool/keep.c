@@ -2,6 +2,7 @@
 #include "keep.h"
 
 #include "../common/log.h"
+#include "../common/turns.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -76,6 +77,7 @@ static int on_turn(sd_event_source *source, void *arg)
 	uint64_t begin = now_us();
 
 	(void)source;
+	turns_name("cache");
 	while (job->next < job->manifest->model.chunk_count && now_us() - begin < TURN_US)
 		keep_chunk(keep, job);
 	if (job->next == job->manifest->model.chunk_count) {

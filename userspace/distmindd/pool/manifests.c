@@ -2,6 +2,7 @@
 #include "manifests.h"
 
 #include "../common/log.h"
+#include "../common/turns.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -84,6 +85,7 @@ int manifests_learn(const char *text, size_t size, uint8_t **digests, size_t *co
 	struct model_digest sha256;
 	struct manifest *manifest;
 
+	turns_name("manifest");
 	if (model_digest_make(text, size, &sha256))
 		return -EIO;
 	manifest = find(sha256.bytes);

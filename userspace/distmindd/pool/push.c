@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "push.h"
 
+#include "../common/turns.h"
 #include "models.h"
 
 #include <errno.h>
@@ -389,6 +390,7 @@ static int on_chunks(sd_event_source *source, uint64_t us, void *arg)
 
 	(void)source;
 	(void)us;
+	turns_name("push: chunks");
 	while (more(push) && push->wait.pending < CHUNKS_PENDING_MAX && now_us() - begin < TURN_US)
 		if (!store_next(push))
 			return 0;
@@ -460,6 +462,7 @@ static int on_known(sd_event_source *source, uint64_t us, void *arg)
 
 	(void)source;
 	(void)us;
+	turns_name("push: end");
 	model = catalog_model_find(push->models->catalog, push->model.name);
 	if (!(model && model->known) && now_us() - push->progress_us < STALLED_US) {
 		wake(push, WAIT_US);
@@ -537,6 +540,7 @@ static int on_wait(sd_event_source *source, uint64_t us, void *arg)
 
 	(void)source;
 	(void)us;
+	turns_name("push: replicas");
 	catalog_host_each(push->models->catalog, count_donor, &donors);
 	wanted = push->replicas < donors ? push->replicas : donors;
 	for (uint32_t i = 0; i < push->model.chunk_count; i++) {

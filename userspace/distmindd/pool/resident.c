@@ -2,6 +2,7 @@
 #include "resident.h"
 
 #include "../common/log.h"
+#include "../common/turns.h"
 #include "message.h"
 
 #include <errno.h>
@@ -148,6 +149,7 @@ static int on_copied(sd_event_source *source, int fd, uint32_t revents, void *ar
 
 	(void)fd;
 	(void)revents;
+	turns_name("load: staged");
 	while (!(err = distmind_timeline_status(resident->timeline, resident->awaited)) &&
 	       resident->awaited < resident_final(resident)) {
 		resident->copied = resident->awaited;

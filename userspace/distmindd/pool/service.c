@@ -4,6 +4,7 @@
 #include "../../libdistmind/service.h"
 #include "forget.h"
 #include "../common/log.h"
+#include "../common/turns.h"
 #include "models.h"
 #include "push.h"
 #include "verify.h"
@@ -422,6 +423,18 @@ static void do_forget(struct client *client, struct message *message)
 	forget_begin(client, host ? host : "", force);
 }
 
+static void do_turns(struct client *client, struct message *message)
+{
+	json_t *turns = turns_describe();
+
+	(void)message;
+	client_answer(client,
+		      turns ? json_pack("{s:s, s:o}", "host", client->models->chunks.host.name,
+					"turns", turns) :
+			      NULL,
+		      NULL, 0);
+}
+
 static const struct operation {
 	const char *name;
 	bool root;
@@ -433,7 +446,7 @@ static const struct operation {
 	{ "delete", true, do_delete },	    { "replicas", true, do_replicas },
 	{ "verify", true, do_verify },	    { "preload", true, do_preload },
 	{ "evict", true, do_evict },	    { "state", false, do_state },
-	{ "forget", true, do_forget },
+	{ "forget", true, do_forget },	    { "turns", false, do_turns },
 };
 
 static void dispatch(struct client *client, struct message *message)
@@ -443,6 +456,7 @@ static void dispatch(struct client *client, struct message *message)
 	for (size_t i = 0; name && i < sizeof(operations) / sizeof(operations[0]); i++) {
 		if (strcmp(operations[i].name, name))
 			continue;
+		turns_name(operations[i].name);
 		if (operations[i].root && !client->root)
 			client_refuse(client, -EPERM, "op: %s is for root only", name);
 		else
@@ -500,6 +514,7 @@ static int on_message(sd_event_source *source, int fd, uint32_t revents, void *a
 
 	(void)source;
 	(void)revents;
+	turns_name("message");
 	err = message_receive(fd, &message, &why);
 	if (err == -EAGAIN)
 		return 0;
@@ -585,6 +600,7 @@ static int on_connect(sd_event_source *source, int fd, uint32_t revents, void *a
 
 	(void)source;
 	(void)revents;
+	turns_name("connect");
 	if (client < 0)
 		return 0;
 	if (service->count == SERVICE_CLIENTS_MAX || client_create(service, client))

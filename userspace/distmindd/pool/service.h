@@ -3,7 +3,7 @@
  * The socket of the model service: SOCK_SEQPACKET, open to all, who asks is known by
  * SO_PEERCRED. What may be asked for and what is answered:
  *
- *   list show load state                        anyone; load of a vgpu of one's own
+ *   list show load state turns                  anyone; load of a vgpu of one's own
  *   push chunk commit delete replicas verify
  *   preload evict forget                        root
  *

@@ -3,6 +3,7 @@
 
 #include "models.h"
 #include "../common/turn.h"
+#include "../common/turns.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -134,6 +135,7 @@ static int on_turn(sd_event_source *source, uint64_t us, void *arg)
 	size_t count;
 
 	(void)us;
+	turns_name("verify");
 	if (verify->chunk == verify->manifest->model.chunk_count) {
 		answer(verify);
 		return 0;
