@@ -2,11 +2,10 @@
 /*
  * Clients: open files of vgpus, be it /dev/distmind/vgpuN or the descriptor
  * that acquire returned. A client has the handles of its buffers, queues and
- * timelines; what it does not close itself, the end of the file releases.
+ * timelines, see handle.c; what it does not close itself, the end of the file releases.
  *
- * The handles of a client are guarded by the lock of its vgpu, so that killing
- * the vgpu can take them away. A handle holds a reference to its object, and a call
- * that has looked one up takes another, so it works on, whoever destroys it.
+ * The list of a vgpu's clients is guarded by the lock of the vgpu, so that killing it
+ * can take their handles away.
  */
 #include <linux/anon_inodes.h>
 #include <linux/mm.h>
@@ -19,6 +18,7 @@
 #include "compat.h"
 #include "dmabuf.h"
 #include "grant.h"
+#include "handle.h"
 #include "ioctl.h"
 #include "node.h"
 #include "queue.h"
@@ -27,12 +27,24 @@
 #include "timeline.h"
 #include "vgpu.h"
 
-/* A map offset is a handle and an offset into its buffer, below those of queues. */
-#define HANDLE_MAX	((DISTMIND_QUEUE_MAP_OFFSET >> DISTMIND_BUFFER_MAX_SHIFT) - 1)
 #define QUEUE_PGOFF	(DISTMIND_QUEUE_MAP_OFFSET >> PAGE_SHIFT)
 #define HANDLE_SHIFT	(DISTMIND_BUFFER_MAX_SHIFT - PAGE_SHIFT)
 
 static atomic64_t last_id;
+
+static void client_release(struct kref *ref)
+{
+	struct distmind_client *client = container_of(ref, struct distmind_client, ref);
+
+	xa_destroy(&client->handles);
+	distmind_vgpu_put(client->vgpu);
+	kfree(client);
+}
+
+static void client_put(struct distmind_client *client)
+{
+	kref_put(&client->ref, client_release);
+}
 
 static struct distmind_client *client_create(struct distmind_vgpu *vgpu, bool holds_lease)
 {
@@ -42,9 +54,8 @@ static struct distmind_client *client_create(struct distmind_vgpu *vgpu, bool ho
 	client = kzalloc(sizeof(*client), GFP_KERNEL_ACCOUNT);
 	if (!client)
 		return ERR_PTR(-ENOMEM);
-	xa_init_flags(&client->buffers, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
-	xa_init_flags(&client->queues, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
-	xa_init_flags(&client->timelines, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
+	xa_init_flags(&client->handles, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
+	kref_init(&client->ref);
 	client->id = atomic64_inc_return(&last_id);
 	client->vgpu = vgpu;
 	client->holds_lease = holds_lease;
@@ -64,93 +75,40 @@ static struct distmind_client *client_create(struct distmind_vgpu *vgpu, bool ho
 	return client;
 }
 
-static void *take_first(struct xarray *handles)
-{
-	unsigned long handle = 0;
-	void *object = xa_find(handles, &handle, ULONG_MAX, XA_PRESENT);
-
-	if (object)
-		xa_erase(handles, handle);
-	return object;
-}
-
-/* What was taken out of a client's handles, with its reference. */
-struct taken {
-	struct distmind_queue *queue;
-	struct distmind_timeline *timeline;
-	struct distmind_buffer *buffer;
-};
-
-/* One object, under the vgpu's lock. Queues go first: they hold the others. */
-static bool take_one(struct distmind_client *client, struct taken *taken)
-{
-	lockdep_assert_held(&client->vgpu->lock);
-	memset(taken, 0, sizeof(*taken));
-	taken->queue = take_first(&client->queues);
-	if (!taken->queue)
-		taken->timeline = take_first(&client->timelines);
-	if (!taken->queue && !taken->timeline)
-		taken->buffer = take_first(&client->buffers);
-	return taken->queue || taken->timeline || taken->buffer;
-}
-
-/* Without the lock. */
-static void give_back(struct taken *taken)
-{
-	if (taken->queue) {
-		distmind_queue_end(taken->queue, -ECANCELED);
-		distmind_queue_put(taken->queue);
-	}
-	if (taken->timeline)
-		distmind_timeline_put(taken->timeline);
-	if (taken->buffer)
-		distmind_buffer_put(taken->buffer);
-	cond_resched();
-}
-
 static void client_destroy(struct distmind_client *client)
 {
 	struct distmind_vgpu *vgpu = client->vgpu;
-	struct taken taken;
 
 	if (client->holds_lease)
 		distmind_vgpu_kill(vgpu);
 	mutex_lock(&vgpu->lock);
 	list_del(&client->in_vgpu);
 	vgpu->client_count--;
-	while (take_one(client, &taken)) {
-		mutex_unlock(&vgpu->lock);
-		give_back(&taken);
-		mutex_lock(&vgpu->lock);
-	}
 	mutex_unlock(&vgpu->lock);
-	xa_destroy(&client->buffers);
-	xa_destroy(&client->queues);
-	xa_destroy(&client->timelines);
-	kfree(client);
-	distmind_vgpu_put(vgpu);
+	while (distmind_handle_drop_one(client))
+		cond_resched();
+	client_put(client);
 }
 
 /*
  * The vgpu is dead, so nobody adds clients or handles any more: who has none is done
- * with. A client that goes meanwhile leaves whichever of the two lists it is in.
+ * with. A client that goes meanwhile leaves whichever of the two lists it is in, and
+ * drops the rest of its handles itself.
  */
 void distmind_client_drop_handles(struct distmind_vgpu *vgpu)
 {
 	struct distmind_client *client;
-	struct taken taken;
 	LIST_HEAD(left);
 
 	mutex_lock(&vgpu->lock);
 	list_splice_init(&vgpu->clients, &left);
 	while ((client = list_first_entry_or_null(&left, struct distmind_client, in_vgpu))) {
-		bool found = take_one(client, &taken);
-
-		if (!found)
-			list_move_tail(&client->in_vgpu, &vgpu->clients);
+		list_move_tail(&client->in_vgpu, &vgpu->clients);
+		kref_get(&client->ref);
 		mutex_unlock(&vgpu->lock);
-		if (found)
-			give_back(&taken);
+		while (distmind_handle_drop_one(client))
+			cond_resched();
+		client_put(client);
 		mutex_lock(&vgpu->lock);
 	}
 	mutex_unlock(&vgpu->lock);
@@ -183,34 +141,10 @@ static int client_open(struct inode *inode, struct file *file)
 	return nonseekable_open(inode, file);
 }
 
-static int client_release(struct inode *inode, struct file *file)
+static int client_close(struct inode *inode, struct file *file)
 {
 	client_destroy(file->private_data);
 	return 0;
-}
-
-/* Why there is no such handle; under the vgpu's lock. */
-int distmind_client_missing(const struct distmind_client *client)
-{
-	lockdep_assert_held(&client->vgpu->lock);
-	return client->vgpu->dead ? -ENODEV : -ENOENT;
-}
-
-/* Returns a reference. */
-static struct distmind_buffer *find_buffer(struct distmind_client *client, u32 handle,
-					   bool *writable)
-{
-	struct distmind_buffer *buffer;
-
-	mutex_lock(&client->vgpu->lock);
-	buffer = xa_load(&client->buffers, handle);
-	*writable = xa_get_mark(&client->buffers, handle, DISTMIND_CLIENT_WRITABLE);
-	if (buffer)
-		distmind_buffer_get(buffer);
-	else
-		buffer = ERR_PTR(distmind_client_missing(client));
-	mutex_unlock(&client->vgpu->lock);
-	return buffer;
 }
 
 static u64 map_offset(u32 handle)
@@ -244,25 +178,6 @@ static int vgpu_info(struct file *file, void *arg, void __user *user)
 	return err;
 }
 
-/* Takes over the reference to @buffer. */
-static int add_buffer(struct distmind_client *client, struct distmind_buffer *buffer,
-		      bool writable, u32 *handle)
-{
-	struct distmind_vgpu *vgpu = client->vgpu;
-	int err = -ENODEV;
-
-	mutex_lock(&vgpu->lock);
-	if (!vgpu->dead)
-		err = xa_alloc(&client->buffers, handle, buffer, XA_LIMIT(1, HANDLE_MAX),
-			       GFP_KERNEL_ACCOUNT);
-	if (!err && writable)
-		xa_set_mark(&client->buffers, *handle, DISTMIND_CLIENT_WRITABLE);
-	mutex_unlock(&vgpu->lock);
-	if (err)
-		distmind_buffer_put(buffer);
-	return err == -EBUSY ? -ENOSPC : err;
-}
-
 static int buffer_create(struct file *file, void *arg, void __user *user)
 {
 	struct distmind_client *client = file->private_data;
@@ -278,7 +193,7 @@ static int buffer_create(struct file *file, void *arg, void __user *user)
 	buffer = distmind_buffer_create(client->vgpu, create->size, create->kind);
 	if (IS_ERR(buffer))
 		return PTR_ERR(buffer);
-	err = add_buffer(client, buffer, true, &create->handle);
+	err = distmind_handle_add(client, DISTMIND_HANDLE_BUFFER, buffer, true, &create->handle);
 	create->map_offset = map_offset(create->handle);
 	return err;
 }
@@ -297,40 +212,31 @@ static int buffer_import(struct file *file, void *arg, void __user *user)
 		return PTR_ERR(buffer);
 	import->size = distmind_buffer_size(buffer);
 	import->access = writable ? DISTMIND_EXPORT_RDWR : 0;
-	err = add_buffer(file->private_data, buffer, writable, &import->handle);
+	err = distmind_handle_add(file->private_data, DISTMIND_HANDLE_BUFFER, buffer, writable,
+				  &import->handle);
 	import->map_offset = map_offset(import->handle);
 	return err;
 }
 
 static int buffer_destroy(struct file *file, void *arg, void __user *user)
 {
-	struct distmind_client *client = file->private_data;
 	struct distmind_buffer_destroy *destroy = arg;
-	struct distmind_vgpu *vgpu = client->vgpu;
-	struct distmind_buffer *buffer;
-	int err;
 
 	if (destroy->pad)
 		return -EINVAL;
-	mutex_lock(&vgpu->lock);
-	buffer = xa_erase(&client->buffers, destroy->handle);
-	err = buffer ? 0 : distmind_client_missing(client);
-	mutex_unlock(&vgpu->lock);
-	if (err)
-		return err;
-	distmind_buffer_put(buffer);
-	return 0;
+	return distmind_handle_destroy(file->private_data, DISTMIND_HANDLE_BUFFER,
+				       destroy->handle);
 }
 
 static int buffer_info(struct file *file, void *arg, void __user *user)
 {
 	struct distmind_buffer_info *info = arg;
 	struct distmind_buffer *buffer;
-	bool writable;
 
 	if (info->pad)
 		return -EINVAL;
-	buffer = find_buffer(file->private_data, info->handle, &writable);
+	buffer = distmind_handle_get(file->private_data, DISTMIND_HANDLE_BUFFER, info->handle,
+				     NULL);
 	if (IS_ERR(buffer))
 		return PTR_ERR(buffer);
 	info->id = buffer->id;
@@ -353,7 +259,8 @@ static int buffer_export(struct file *file, void *arg, void __user *user)
 
 	if (export->pad || export->flags & ~DISTMIND_EXPORT__ALL)
 		return -EINVAL;
-	buffer = find_buffer(file->private_data, export->handle, &writable);
+	buffer = distmind_handle_get(file->private_data, DISTMIND_HANDLE_BUFFER, export->handle,
+				     &writable);
 	if (IS_ERR(buffer))
 		return PTR_ERR(buffer);
 	if (writable || !(export->flags & DISTMIND_EXPORT_RDWR))
@@ -363,25 +270,6 @@ static int buffer_export(struct file *file, void *arg, void __user *user)
 		return ret;
 	export->fd = ret;
 	return 0;
-}
-
-/* Takes over the reference to @timeline. */
-static int add_timeline(struct distmind_client *client, struct distmind_timeline *timeline,
-			bool writable, u32 *handle)
-{
-	struct distmind_vgpu *vgpu = client->vgpu;
-	int err = -ENODEV;
-
-	mutex_lock(&vgpu->lock);
-	if (!vgpu->dead)
-		err = xa_alloc(&client->timelines, handle, timeline, XA_LIMIT(1, HANDLE_MAX),
-			       GFP_KERNEL_ACCOUNT);
-	if (!err && writable)
-		xa_set_mark(&client->timelines, *handle, DISTMIND_CLIENT_WRITABLE);
-	mutex_unlock(&vgpu->lock);
-	if (err)
-		distmind_timeline_put(timeline);
-	return err == -EBUSY ? -ENOSPC : err;
 }
 
 static int timeline_create(struct file *file, void *arg, void __user *user)
@@ -395,48 +283,33 @@ static int timeline_create(struct file *file, void *arg, void __user *user)
 	timeline = distmind_timeline_create(create->value, client->vgpu->id);
 	if (IS_ERR(timeline))
 		return PTR_ERR(timeline);
-	return add_timeline(client, timeline, true, &create->handle);
+	return distmind_handle_add(client, DISTMIND_HANDLE_TIMELINE, timeline, true,
+				   &create->handle);
 }
 
 static int timeline_destroy(struct file *file, void *arg, void __user *user)
 {
-	struct distmind_client *client = file->private_data;
 	struct distmind_timeline_destroy *destroy = arg;
-	struct distmind_timeline *timeline;
-	int err;
 
 	if (destroy->pad)
 		return -EINVAL;
-	mutex_lock(&client->vgpu->lock);
-	timeline = xa_erase(&client->timelines, destroy->handle);
-	err = timeline ? 0 : distmind_client_missing(client);
-	mutex_unlock(&client->vgpu->lock);
-	if (err)
-		return err;
-	distmind_timeline_put(timeline);
-	return 0;
+	return distmind_handle_destroy(file->private_data, DISTMIND_HANDLE_TIMELINE,
+				       destroy->handle);
 }
 
 static int timeline_export(struct file *file, void *arg, void __user *user)
 {
-	struct distmind_client *client = file->private_data;
 	struct distmind_timeline_export *export = arg;
 	struct distmind_timeline *timeline;
+	int fd = -EACCES;
 	bool writable;
-	int fd;
 
 	if (export->pad || export->flags & ~DISTMIND_EXPORT__ALL)
 		return -EINVAL;
-	mutex_lock(&client->vgpu->lock);
-	timeline = xa_load(&client->timelines, export->handle);
-	writable = xa_get_mark(&client->timelines, export->handle, DISTMIND_CLIENT_WRITABLE);
-	fd = timeline ? 0 : distmind_client_missing(client);
-	if (timeline)
-		distmind_timeline_get(timeline);
-	mutex_unlock(&client->vgpu->lock);
-	if (fd)
-		return fd;
-	fd = -EACCES;
+	timeline = distmind_handle_get(file->private_data, DISTMIND_HANDLE_TIMELINE,
+				       export->handle, &writable);
+	if (IS_ERR(timeline))
+		return PTR_ERR(timeline);
 	if (writable || !(export->flags & DISTMIND_EXPORT_RDWR))
 		fd = distmind_timeline_export(timeline, export->flags);
 	distmind_timeline_put(timeline);
@@ -455,51 +328,33 @@ static int timeline_import(struct file *file, void *arg, void __user *user)
 	timeline = distmind_timeline_import(import->fd, &writable);
 	if (IS_ERR(timeline))
 		return PTR_ERR(timeline);
-	return add_timeline(file->private_data, timeline, writable, &import->handle);
+	return distmind_handle_add(file->private_data, DISTMIND_HANDLE_TIMELINE, timeline, writable,
+				   &import->handle);
 }
 
 static int queue_create(struct file *file, void *arg, void __user *user)
 {
 	struct distmind_client *client = file->private_data;
 	struct distmind_queue_create *create = arg;
-	struct distmind_vgpu *vgpu = client->vgpu;
-	struct distmind_queue *queue = NULL;
 	struct distmind_tenant *tenant;
-	int err;
+	struct distmind_queue *queue;
 
 	if (create->flags || create->kind >= DISTMIND_LANE__COUNT || !create->depth ||
 	    create->depth > DISTMIND_QUEUE_DEPTH_MAX)
 		return -EINVAL;
-	mutex_lock(&vgpu->lock);
-	tenant = distmind_vgpu_get_tenant(vgpu);
-	err = PTR_ERR_OR_ZERO(tenant);
-	if (!err) {
-		queue = distmind_queue_create(tenant, create->kind, create->depth);
-		err = PTR_ERR_OR_ZERO(queue);
-	}
-	if (!err) {
-		err = xa_alloc(&client->queues, &create->handle, queue, XA_LIMIT(1, HANDLE_MAX),
-			       GFP_KERNEL_ACCOUNT);
-		if (err)
-			distmind_queue_put(queue);
-	}
-	mutex_unlock(&vgpu->lock);
-	return err == -EBUSY ? -ENOSPC : err;
+	tenant = distmind_vgpu_get_tenant(client->vgpu);
+	if (IS_ERR(tenant))
+		return PTR_ERR(tenant);
+	queue = distmind_queue_create(tenant, create->kind, create->depth);
+	distmind_tenant_put(tenant);
+	if (IS_ERR(queue))
+		return PTR_ERR(queue);
+	return distmind_handle_add(client, DISTMIND_HANDLE_QUEUE, queue, true, &create->handle);
 }
 
-/* Returns a reference. */
-struct distmind_queue *distmind_client_queue(struct distmind_client *client, unsigned long handle)
+static struct distmind_queue *get_queue(struct file *file, unsigned long handle)
 {
-	struct distmind_queue *queue;
-
-	mutex_lock(&client->vgpu->lock);
-	queue = xa_load(&client->queues, handle);
-	if (queue)
-		distmind_queue_get(queue);
-	else
-		queue = ERR_PTR(distmind_client_missing(client));
-	mutex_unlock(&client->vgpu->lock);
-	return queue;
+	return distmind_handle_get(file->private_data, DISTMIND_HANDLE_QUEUE, handle, NULL);
 }
 
 static int queue_watch(struct file *file, void *arg, void __user *user)
@@ -510,7 +365,7 @@ static int queue_watch(struct file *file, void *arg, void __user *user)
 
 	if (watch->eventfd < -1)
 		return -EINVAL;
-	queue = distmind_client_queue(file->private_data, watch->queue);
+	queue = get_queue(file, watch->queue);
 	if (IS_ERR(queue))
 		return PTR_ERR(queue);
 	err = distmind_queue_watch(queue, watch->eventfd);
@@ -527,7 +382,7 @@ static int grant_end(struct file *file, void *arg, void __user *user)
 
 	if (end->flags & ~DISTMIND_GRANT__ALL || !end->grant)
 		return -EINVAL;
-	queue = distmind_client_queue(file->private_data, end->queue);
+	queue = get_queue(file, end->queue);
 	if (IS_ERR(queue))
 		return PTR_ERR(queue);
 	err = distmind_grant_return(&queue->tenant->gpu->sched, queue, end->grant,
@@ -538,22 +393,12 @@ static int grant_end(struct file *file, void *arg, void __user *user)
 
 static int queue_destroy(struct file *file, void *arg, void __user *user)
 {
-	struct distmind_client *client = file->private_data;
 	struct distmind_queue_destroy *destroy = arg;
-	struct distmind_queue *queue;
-	int err;
 
 	if (destroy->pad)
 		return -EINVAL;
-	mutex_lock(&client->vgpu->lock);
-	queue = xa_erase(&client->queues, destroy->handle);
-	err = queue ? 0 : distmind_client_missing(client);
-	mutex_unlock(&client->vgpu->lock);
-	if (err)
-		return err;
-	distmind_queue_end(queue, -ECANCELED);
-	distmind_queue_put(queue);
-	return 0;
+	return distmind_handle_destroy(file->private_data, DISTMIND_HANDLE_QUEUE,
+				       destroy->handle);
 }
 
 static const struct distmind_ioctl ioctls[] = {
@@ -585,7 +430,7 @@ static int mmap_queue(struct file *file, struct vm_area_struct *vma)
 	struct distmind_queue *queue;
 	int err;
 
-	queue = distmind_client_queue(file->private_data, vma->vm_pgoff - QUEUE_PGOFF);
+	queue = get_queue(file, vma->vm_pgoff - QUEUE_PGOFF);
 	if (IS_ERR(queue))
 		return PTR_ERR(queue);
 	err = distmind_queue_mmap(queue, vma);
@@ -601,9 +446,8 @@ static int client_mmap(struct file *file, struct vm_area_struct *vma)
 
 	if (vma->vm_pgoff >= QUEUE_PGOFF)
 		return mmap_queue(file, vma);
-	if (vma->vm_pgoff >> HANDLE_SHIFT > HANDLE_MAX)
-		return -EINVAL;
-	buffer = find_buffer(file->private_data, vma->vm_pgoff >> HANDLE_SHIFT, &writable);
+	buffer = distmind_handle_get(file->private_data, DISTMIND_HANDLE_BUFFER,
+				     vma->vm_pgoff >> HANDLE_SHIFT, &writable);
 	if (IS_ERR(buffer))
 		return PTR_ERR(buffer);
 	err = -EACCES;
@@ -616,37 +460,48 @@ static int client_mmap(struct file *file, struct vm_area_struct *vma)
 }
 
 #ifdef CONFIG_PROC_FS
+/* Bytes of a client's buffers. */
+struct usage {
+	u64 total;
+	u64 shared;
+	u64 resident;
+	u64 active;
+};
+
+static void add_usage(void *object, void *arg)
+{
+	const struct distmind_buffer *buffer = object;
+	u64 size = distmind_buffer_size(buffer);
+	struct usage *usage = arg;
+
+	usage->total += size;
+	if (atomic_read(&buffer->exports))
+		usage->shared += size;
+	if (READ_ONCE(buffer->resident))
+		usage->resident += size;
+	if (atomic_read(&buffer->pins) || atomic_read(&buffer->active))
+		usage->active += size;
+}
+
 /* The keys of Documentation/gpu/drm-usage-stats.rst, so that its readers work. */
 static void client_show_fdinfo(struct seq_file *m, struct file *file)
 {
 	struct distmind_client *client = file->private_data;
 	struct distmind_vgpu *vgpu = client->vgpu;
-	u64 total = 0, shared = 0, resident = 0, active = 0;
-	struct distmind_buffer *buffer;
-	unsigned long handle;
+	struct usage usage = { 0 };
 	u32 gpu;
 
 	mutex_lock(&vgpu->lock);
 	gpu = vgpu->gpu ? vgpu->gpu->id : DISTMIND_GPU_NONE;
-	xa_for_each(&client->buffers, handle, buffer) {
-		u64 size = distmind_buffer_size(buffer);
-
-		total += size;
-		if (atomic_read(&buffer->exports))
-			shared += size;
-		if (READ_ONCE(buffer->resident))
-			resident += size;
-		if (atomic_read(&buffer->pins) || atomic_read(&buffer->active))
-			active += size;
-	}
 	mutex_unlock(&vgpu->lock);
+	distmind_handle_for_each(client, DISTMIND_HANDLE_BUFFER, add_usage, &usage);
 
 	seq_puts(m, "drm-driver:\tdistmind\n");
 	seq_printf(m, "drm-client-id:\t%llu\n", client->id);
-	seq_printf(m, "drm-total-heap:\t%llu KiB\n", total >> 10);
-	seq_printf(m, "drm-shared-heap:\t%llu KiB\n", shared >> 10);
-	seq_printf(m, "drm-resident-heap:\t%llu KiB\n", resident >> 10);
-	seq_printf(m, "drm-active-heap:\t%llu KiB\n", active >> 10);
+	seq_printf(m, "drm-total-heap:\t%llu KiB\n", usage.total >> 10);
+	seq_printf(m, "drm-shared-heap:\t%llu KiB\n", usage.shared >> 10);
+	seq_printf(m, "drm-resident-heap:\t%llu KiB\n", usage.resident >> 10);
+	seq_printf(m, "drm-active-heap:\t%llu KiB\n", usage.active >> 10);
 	seq_printf(m, "distmind-vgpu:\t%u\n", vgpu->id);
 	if (gpu == DISTMIND_GPU_NONE)
 		seq_puts(m, "distmind-gpu:\tnone\n");
@@ -659,7 +514,7 @@ static void client_show_fdinfo(struct seq_file *m, struct file *file)
 const struct file_operations distmind_client_fops = {
 	.owner = THIS_MODULE,
 	.open = client_open,
-	.release = client_release,
+	.release = client_close,
 	.unlocked_ioctl = client_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
 	.mmap = client_mmap,

@@ -7,7 +7,7 @@
  * that fails.
  *
  * buffer->extents is set once, by whoever installs the first extent, and freed with
- * the buffer. extents->lock nests inside a vgpu's lock.
+ * the buffer.
  */
 #include <linux/err.h>
 #include <linux/netlink.h>

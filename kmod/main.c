@@ -6,6 +6,7 @@
  *   control    asks for vgpus            claim  who waits, and the answers
  *   engine     serves a gpu              gpu      a physical GPU and its heap
  *   client     uses a vgpu               vgpu     what a tenant is promised
+ *   handle     how a client names what is its own
  *   submit     how jobs come to be       queue    a stream of them
  *   timeline   what they wait for and signal
  *   sched      who runs next             lane     where it runs

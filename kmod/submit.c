@@ -7,8 +7,9 @@
  * afterwards. It is all of the batch or nothing.
  *
  * Jobs may share arguments and waits, so that a batch is up to a million of them: others
- * get the processor and the vgpu's lock after each job, and who is killed stops there.
+ * get the processor after each job, and who is killed stops there.
  */
+#include <linux/err.h>
 #include <linux/fs.h>
 #include <linux/math64.h>
 #include <linux/pid.h>
@@ -19,6 +20,7 @@
 #include "buffer.h"
 #include "client.h"
 #include "extent.h"
+#include "handle.h"
 #include "job.h"
 #include "queue.h"
 #include "submit.h"
@@ -125,30 +127,30 @@ static int resolve_arg(struct distmind_client *client, struct distmind_queue *qu
 		       const struct distmind_arg *arg, struct distmind_job *job, u32 i)
 {
 	struct distmind_buffer *buffer;
+	bool writable;
 	u64 size;
 
 	job->args[i].value = arg->value;
 	job->args[i].length = arg->length;
 	if (!arg->buffer)
 		return 0;
-	buffer = xa_load(&client->buffers, arg->buffer);
-	if (!buffer)
-		return distmind_client_missing(client);
+	buffer = distmind_handle_get(client, DISTMIND_HANDLE_BUFFER, arg->buffer, &writable);
+	if (IS_ERR(buffer))
+		return PTR_ERR(buffer);
+	job->buffers[i] = buffer;
 	/* Its own follow a vgpu to wherever it is bound. */
 	if (buffer->vgpu != client->vgpu && READ_ONCE(buffer->gpu) != queue->tenant->gpu)
 		return -EXDEV;
 	size = distmind_buffer_size(buffer);
 	if (arg->value > size || arg->length > size - arg->value)
 		return -ERANGE;
-	distmind_buffer_get(buffer);
-	job->buffers[i] = buffer;
-	if (!xa_get_mark(&client->buffers, arg->buffer, DISTMIND_CLIENT_WRITABLE))
+	if (!writable)
 		job->read_only |= BIT(i);
 	wait_for_extents(buffer, arg, job);
 	return 0;
 }
 
-/* From handles to objects; under the vgpu's lock. */
+/* From handles to objects. */
 static int resolve_job(struct distmind_client *client, struct distmind_queue *queue,
 		       const struct batch *batch, const struct distmind_job_desc *desc,
 		       struct distmind_job *job)
@@ -167,19 +169,23 @@ static int resolve_job(struct distmind_client *client, struct distmind_queue *qu
 
 		if (wait->pad)
 			return -EINVAL;
-		timeline = xa_load(&client->timelines, wait->timeline);
-		if (!timeline)
-			return distmind_client_missing(client);
-		distmind_timeline_get(timeline);
+		timeline = distmind_handle_get(client, DISTMIND_HANDLE_TIMELINE, wait->timeline,
+					       NULL);
+		if (IS_ERR(timeline))
+			return PTR_ERR(timeline);
 		job->waits[job->wait_count].timeline = timeline;
 		job->waits[job->wait_count++].value = wait->value;
 	}
 	if (desc->signal) {
-		job->signal = xa_load(&client->timelines, desc->signal);
-		if (!job->signal)
-			return distmind_client_missing(client);
-		distmind_timeline_get(job->signal);
-		if (!xa_get_mark(&client->timelines, desc->signal, DISTMIND_CLIENT_WRITABLE))
+		struct distmind_timeline *timeline;
+		bool writable;
+
+		timeline = distmind_handle_get(client, DISTMIND_HANDLE_TIMELINE, desc->signal,
+					       &writable);
+		if (IS_ERR(timeline))
+			return PTR_ERR(timeline);
+		job->signal = timeline;
+		if (!writable)
 			return -EACCES;
 	}
 	job->signal_value = desc->signal_value;
@@ -233,10 +239,7 @@ static int build_job(struct distmind_client *client, struct distmind_queue *queu
 	if (!job)
 		return -ENOMEM;
 	list_add_tail(&job->link, jobs);
-	mutex_lock(&client->vgpu->lock);
-	err = resolve_job(client, queue, batch, desc, job);
-	mutex_unlock(&client->vgpu->lock);
-	return err;
+	return resolve_job(client, queue, batch, desc, job);
 }
 
 static int submit_batch(struct distmind_client *client, struct distmind_queue *queue,
@@ -274,7 +277,7 @@ int distmind_submit_call(struct file *file, void *arg, void __user *user)
 	if (submit->flags || !submit->job_count || submit->job_count > DISTMIND_SUBMIT_MAX ||
 	    submit->arg_count > DISTMIND_SUBMIT_MAX || submit->wait_count > DISTMIND_SUBMIT_MAX)
 		return -EINVAL;
-	queue = distmind_client_queue(client, submit->queue);
+	queue = distmind_handle_get(client, DISTMIND_HANDLE_QUEUE, submit->queue, NULL);
 	if (IS_ERR(queue))
 		return PTR_ERR(queue);
 	err = copy_batch(submit, &batch);

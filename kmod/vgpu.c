@@ -200,7 +200,7 @@ void distmind_vgpu_kill(struct distmind_vgpu *vgpu)
 	mutex_lock(&distmind_pool_lock);
 	mutex_lock(&vgpu->lock);
 	was_dead = vgpu->dead;
-	vgpu->dead = true;
+	WRITE_ONCE(vgpu->dead, true);
 	mutex_unlock(&vgpu->lock);
 	if (!was_dead) {
 		distmind_netlink_notify_vgpu(DISTMIND_CMD_VGPU_DEL_NTF, vgpu);
@@ -250,23 +250,44 @@ struct distmind_gpu *distmind_vgpu_get_gpu(struct distmind_vgpu *vgpu)
 	return gpu;
 }
 
-/* What its gpu's scheduler knows of it; under vgpu->lock. */
+/*
+ * What its gpu's scheduler knows of it, with a reference. It is made without the lock:
+ * whoever has the pool's lock may wait for this one, and must not wait for memory.
+ */
 struct distmind_tenant *distmind_vgpu_get_tenant(struct distmind_vgpu *vgpu)
 {
-	struct distmind_tenant *tenant;
+	struct distmind_tenant *tenant = NULL, *made = NULL;
+	struct distmind_gpu *gpu = NULL, *before;
+	int err;
 
-	lockdep_assert_held(&vgpu->lock);
-	if (vgpu->dead)
-		return ERR_PTR(-ENODEV);
-	if (!vgpu->gpu)
-		return ERR_PTR(-ENXIO);
-	if (!vgpu->tenant) {
-		tenant = distmind_tenant_create(vgpu->gpu, vgpu);
-		if (IS_ERR(tenant))
+	for (;;) {
+		before = gpu;
+		mutex_lock(&vgpu->lock);
+		err = vgpu->dead ? -ENODEV : vgpu->gpu ? 0 : -ENXIO;
+		/* Made for the gpu that it is still bound to? */
+		if (!err && !vgpu->tenant && made && before == vgpu->gpu) {
+			vgpu->tenant = made;
+			made = NULL;
+		}
+		tenant = err ? ERR_PTR(err) : vgpu->tenant;
+		if (!IS_ERR_OR_NULL(tenant))
+			kref_get(&tenant->ref);
+		gpu = tenant ? NULL : vgpu->gpu;
+		if (gpu)
+			distmind_gpu_get(gpu);
+		mutex_unlock(&vgpu->lock);
+		if (made)
+			distmind_tenant_put(made);
+		if (before)
+			distmind_gpu_put(before);
+		if (tenant)
 			return tenant;
-		vgpu->tenant = tenant;
+		made = distmind_tenant_create(gpu, vgpu);
+		if (IS_ERR(made)) {
+			distmind_gpu_put(gpu);
+			return made;
+		}
 	}
-	return vgpu->tenant;
 }
 
 /* Under distmind_pool_lock or vgpu->lock. */

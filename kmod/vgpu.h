@@ -81,7 +81,7 @@ struct distmind_vgpu_owner {
  * @owner: whose it is, never changes
  * @on_gpu: in @gpu->vgpus; under distmind_pool_lock
  * @gpu: what backs it, or NULL; changed under distmind_pool_lock and @lock
- * @lock: guards what follows, and the handles of all clients
+ * @lock: guards what follows; nobody allocates memory under it
  * @dead: its lease has ended
  * @settings: promises
  * @used: bytes of buffers that are charged to it

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Handles: the numbers by which an open file of a vgpu names its buffers, queues and
+ * timelines. All types share one table, so a number means one thing.
+ *
+ * The lock of the client's xarray guards the table, and nothing sleeps under it. A
+ * handle holds a reference to its object, which leaves the table with it; who looks
+ * one up gets a reference of its own, so it works on, whoever destroys the handle.
+ *
+ * When a vgpu is dead its handles are taken away by distmind_client_drop_handles(). A
+ * handle that is added at the same moment is either found by that, or finds out itself
+ * that the vgpu is dead: that is looked at again after the handle is in the table.
+ */
+#include <linux/err.h>
+#include <linux/slab.h>
+
+#include "buffer.h"
+#include "client.h"
+#include "handle.h"
+#include "queue.h"
+#include "timeline.h"
+#include "vgpu.h"
+
+/* A map offset is a handle and an offset into its buffer, below those of queues. */
+#define HANDLE_MAX	((DISTMIND_QUEUE_MAP_OFFSET >> DISTMIND_BUFFER_MAX_SHIFT) - 1)
+
+/* Of a queue: it goes before what its jobs hold. */
+#define FIRST_TO_GO	XA_MARK_1
+
+/**
+ * struct handle - what a number stands for
+ * @type: of @object
+ * @writable: a buffer may be written, a timeline be signalled
+ * @object: held
+ */
+struct handle {
+	enum distmind_handle_type type;
+	bool writable;
+	void *object;
+};
+
+static void buffer_hold(void *object)
+{
+	distmind_buffer_get(object);
+}
+
+static void buffer_drop(void *object)
+{
+	distmind_buffer_put(object);
+}
+
+static void queue_hold(void *object)
+{
+	distmind_queue_get(object);
+}
+
+/* A queue ends with its handle. */
+static void queue_drop(void *object)
+{
+	distmind_queue_end(object, -ECANCELED);
+	distmind_queue_put(object);
+}
+
+static void timeline_hold(void *object)
+{
+	distmind_timeline_get(object);
+}
+
+static void timeline_drop(void *object)
+{
+	distmind_timeline_put(object);
+}
+
+static const struct {
+	void (*hold)(void *object);
+	/* With the handle's reference, without a lock. */
+	void (*drop)(void *object);
+} types[DISTMIND_HANDLE__COUNT] = {
+	[DISTMIND_HANDLE_BUFFER] = { buffer_hold, buffer_drop },
+	[DISTMIND_HANDLE_QUEUE] = { queue_hold, queue_drop },
+	[DISTMIND_HANDLE_TIMELINE] = { timeline_hold, timeline_drop },
+};
+
+static void handle_drop(struct handle *handle)
+{
+	types[handle->type].drop(handle->object);
+	kfree(handle);
+}
+
+/* Why there is no such handle. */
+static int missing(const struct distmind_client *client)
+{
+	return READ_ONCE(client->vgpu->dead) ? -ENODEV : -ENOENT;
+}
+
+/* Takes over the reference to @object, also if it fails. */
+int distmind_handle_add(struct distmind_client *client, enum distmind_handle_type type,
+			void *object, bool writable, u32 *number)
+{
+	struct handle *handle = kmalloc(sizeof(*handle), GFP_KERNEL_ACCOUNT);
+	int err;
+
+	if (!handle) {
+		types[type].drop(object);
+		return -ENOMEM;
+	}
+	handle->type = type;
+	handle->writable = writable;
+	handle->object = object;
+	xa_lock(&client->handles);
+	/* This lets go of the lock if it has to sleep. */
+	err = __xa_alloc(&client->handles, number, handle, XA_LIMIT(1, HANDLE_MAX),
+			 GFP_KERNEL_ACCOUNT);
+	if (!err && READ_ONCE(client->vgpu->dead)) {
+		__xa_erase(&client->handles, *number);
+		err = -ENODEV;
+	}
+	if (!err && type == DISTMIND_HANDLE_QUEUE)
+		__xa_set_mark(&client->handles, *number, FIRST_TO_GO);
+	xa_unlock(&client->handles);
+	if (err)
+		handle_drop(handle);
+	return err == -EBUSY ? -ENOSPC : err;
+}
+
+/* The object, with a reference, or why there is none. */
+void *distmind_handle_get(struct distmind_client *client, enum distmind_handle_type type,
+			  unsigned long number, bool *writable)
+{
+	struct handle *handle;
+	void *object;
+
+	xa_lock(&client->handles);
+	handle = xa_load(&client->handles, number);
+	if (handle && handle->type == type) {
+		object = handle->object;
+		types[type].hold(object);
+		if (writable)
+			*writable = handle->writable;
+	} else {
+		object = ERR_PTR(missing(client));
+	}
+	xa_unlock(&client->handles);
+	return object;
+}
+
+int distmind_handle_destroy(struct distmind_client *client, enum distmind_handle_type type,
+			    u32 number)
+{
+	struct handle *handle;
+
+	xa_lock(&client->handles);
+	handle = xa_load(&client->handles, number);
+	if (handle && handle->type == type)
+		__xa_erase(&client->handles, number);
+	else
+		handle = NULL;
+	xa_unlock(&client->handles);
+	if (!handle)
+		return missing(client);
+	handle_drop(handle);
+	return 0;
+}
+
+/* Returns false if there was none left. */
+bool distmind_handle_drop_one(struct distmind_client *client)
+{
+	unsigned long number = 0;
+	struct handle *handle;
+
+	xa_lock(&client->handles);
+	handle = xa_find(&client->handles, &number, ULONG_MAX, FIRST_TO_GO);
+	if (!handle)
+		handle = xa_find(&client->handles, &number, ULONG_MAX, XA_PRESENT);
+	if (handle)
+		__xa_erase(&client->handles, number);
+	xa_unlock(&client->handles);
+	if (!handle)
+		return false;
+	handle_drop(handle);
+	return true;
+}
+
+/* Others get the table's lock after each. */
+void distmind_handle_for_each(struct distmind_client *client, enum distmind_handle_type type,
+			      void (*show)(void *object, void *arg), void *arg)
+{
+	unsigned long number = 0;
+	struct handle *handle;
+
+	for (;; number++) {
+		xa_lock(&client->handles);
+		handle = xa_find(&client->handles, &number, ULONG_MAX, XA_PRESENT);
+		if (handle && handle->type == type)
+			show(handle->object, arg);
+		xa_unlock(&client->handles);
+		if (!handle)
+			return;
+		cond_resched();
+	}
+}
