@@ -81,6 +81,8 @@ int distmind_sched_init(struct distmind_sched *sched, u32 compute, u32 copy, u32
 	sched->timer.function = timer_due;
 	policy_sched_init(&sched->policy[DISTMIND_LANE_COMPUTE], &policy_slo, compute);
 	policy_sched_init(&sched->policy[DISTMIND_LANE_COPY], &policy_slo, copy);
+	for (i = 0; i < DISTMIND_LANE__COUNT; i++)
+		policy_set_patience(&sched->policy[i], sched->grace_ns, 0);
 	sched->lane_count = compute + copy;
 	sched->lanes_of[DISTMIND_LANE_COMPUTE] = compute;
 	sched->lanes_of[DISTMIND_LANE_COPY] = copy;
@@ -198,12 +200,15 @@ static void ask_victims(struct distmind_sched *sched, u32 kind, u64 now)
 	for (i = 0; i < sched->lane_count; i++) {
 		struct distmind_lane *lane = &sched->lanes[i];
 
-		if (lane->kind == kind && lane->job && distmind_lane_can_yield(sched, lane)) {
+		if (lane->kind == kind && lane->job) {
+			struct policy_entity *entity = &lane->job->queue->entity;
+
+			entity->unyielding = !distmind_lane_can_yield(sched, lane);
 			of[count] = lane;
-			running[count++] = &lane->job->queue->entity;
+			running[count++] = entity;
 		}
 	}
-	while (count && (victim = policy_victim(&sched->policy[kind], running, count, now))) {
+	while ((victim = policy_victim(&sched->policy[kind], running, count, now))) {
 		for (i = 0; i < count; i++) {
 			if (running[i] == victim)
 				distmind_lane_ask(sched, of[i], now);
@@ -211,26 +216,43 @@ static void ask_victims(struct distmind_sched *sched, u32 kind, u64 now)
 	}
 }
 
-/* After anything has changed: give lanes away, ask others to yield. */
-void distmind_sched_dispatch(struct distmind_sched *sched, u64 now)
+/* Returns whether one of the lanes that can be given away was. */
+static bool give_lanes(struct distmind_sched *sched, u64 now)
 {
 	struct policy_entity *entity;
-	u32 i, kind;
+	bool given = false;
+	u32 i;
 
-	lockdep_assert_held(&sched->lock);
-	if (sched->error)
-		return;
 	for (i = 0; i < sched->lane_count; i++) {
 		struct distmind_lane *lane = &sched->lanes[i];
 
 		if (!lane->fetching || lane->job || lane->failed)
 			continue;
 		entity = policy_pick(&sched->policy[lane->kind], now);
-		if (entity)
-			start(sched, lane, entity, now);
+		if (!entity)
+			continue;
+		start(sched, lane, entity, now);
+		given = true;
 	}
-	for (kind = 0; kind < DISTMIND_LANE__COUNT; kind++)
-		ask_victims(sched, kind, now);
+	return given;
+}
+
+/*
+ * After anything has changed: give lanes away, ask others to yield, and give away what
+ * that has set free. Each turn but the first fills a lane, so there are few of them.
+ */
+void distmind_sched_dispatch(struct distmind_sched *sched, u64 now)
+{
+	u32 kind;
+
+	lockdep_assert_held(&sched->lock);
+	if (sched->error)
+		return;
+	give_lanes(sched, now);
+	do {
+		for (kind = 0; kind < DISTMIND_LANE__COUNT; kind++)
+			ask_victims(sched, kind, now);
+	} while (give_lanes(sched, now));
 	arm_timer(sched, now);
 }
 
@@ -307,8 +329,11 @@ void distmind_sched_configure(struct distmind_sched *sched, const struct policy 
 		sched->grace_ns = grace_ns;
 	if (hang_ns)
 		sched->hang_ns = hang_ns;
-	for (kind = 0; policy && kind < DISTMIND_LANE__COUNT; kind++)
-		policy_switch(&sched->policy[kind], policy, now);
+	for (kind = 0; kind < DISTMIND_LANE__COUNT; kind++) {
+		policy_set_patience(&sched->policy[kind], sched->grace_ns, now);
+		if (policy)
+			policy_switch(&sched->policy[kind], policy, now);
+	}
 	distmind_sched_dispatch(sched, now);
 	spin_unlock(&sched->lock);
 }

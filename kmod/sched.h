@@ -53,7 +53,8 @@ struct distmind_sched_stats {
  * @lanes: first those that compute, then those that copy
  * @tenants: whose jobs these are
  * @capabilities: DISTMIND_ENGINE_*; never changes
- * @grace_ns: how long after it was asked to yield a job is left to itself
+ * @grace_ns: how long after it was asked to yield a job is left to itself, and others
+ *	count on its lane
  * @hang_ns: how long after it was asked to yield a job may stay on its lane
  * @stats: what happened
  * @timer: wakes @work when something is due by itself

@@ -58,6 +58,17 @@ static inline u64 policy_expected(const struct policy_entity *entity)
 	return min(entity->expected_ns, POLICY_RUN_MAX);
 }
 
+/* Of its request. */
+static inline u64 policy_left(const struct policy_entity *entity)
+{
+	return min(max(entity->expected_ns, entity->left_ns), POLICY_RUN_MAX);
+}
+
+static inline u64 policy_begun(const struct policy_entity *entity)
+{
+	return entity->request_ns ? entity->request_ns : entity->arrival_ns;
+}
+
 static inline struct policy_entity *policy_first_entity(const struct policy_tenant *tenant)
 {
 	struct policy_entity *other, *first;

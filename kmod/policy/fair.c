@@ -20,7 +20,7 @@ u64 policy_fair_charge(const struct policy_tenant *tenant, u64 ran_ns)
 
 u64 policy_fair_entity_key(const struct policy_entity *entity)
 {
-	return entity->arrival_ns;
+	return policy_begun(entity);
 }
 
 u64 policy_fair_tenant_key(const struct policy_tenant *tenant)

@@ -134,16 +134,21 @@ static void tenant_drop_event(struct policy_sched *sched, struct policy_tenant *
 	tenant->event_ns = 0;
 }
 
-/* An event that comes too early, because more was used meanwhile, is set again when it comes. */
+/*
+ * An event that comes too early, because more was used meanwhile, is set again when it comes.
+ * It must not come too late, because what was set aside was given back.
+ */
 static void tenant_set_event(struct policy_sched *sched, struct policy_tenant *tenant, u64 now)
 {
 	bool wanted = tenant->ready_count && (tenant->throttled || tenant->over);
+	u64 when = wanted ? policy_limit_when(tenant) : 0;
 
-	if (wanted && tenant->event_ns && policy_before(now, tenant->event_ns))
+	if (wanted && tenant->event_ns && policy_before(now, tenant->event_ns) &&
+	    !policy_before(when, tenant->event_ns))
 		return;
 	tenant_drop_event(sched, tenant);
 	if (wanted) {
-		tenant->event_ns = policy_limit_when(tenant);
+		tenant->event_ns = when;
 		rb_add_cached(&tenant->event_node, &sched->events, event_less);
 	}
 }
@@ -259,7 +264,14 @@ void policy_sched_init(struct policy_sched *sched, const struct policy *policy, 
 	memset(sched, 0, sizeof(*sched));
 	sched->policy = policy;
 	sched->lanes = clamp_t(u32, lanes, 1, POLICY_LANES_MAX);
+	sched->patience_ns = POLICY_PATIENCE_NS;
 	INIT_LIST_HEAD(&sched->tenants);
+}
+
+void policy_set_patience(struct policy_sched *sched, u64 patience_ns, u64 now)
+{
+	sched->patience_ns = min(patience_ns, POLICY_RUN_MAX);
+	sched->recheck_ns = now;
 }
 
 void policy_set_lanes(struct policy_sched *sched, u32 lanes, u64 now)
@@ -420,6 +432,27 @@ static void prefetch_next(const struct policy_rank *rank)
 	prefetch(tenant->in_order.prev);
 }
 
+/* Its time on a lane begins, at the expense of the tenant that it has now. */
+static void stretch_begin(struct policy_sched *sched, struct policy_entity *entity, u64 now)
+{
+	struct policy_tenant *tenant = entity->tenant;
+	struct policy_rank *rank = &sched->ranks[tenant->rank];
+
+	rank_age(rank, now);
+	rank->running++;
+	sched->running++;
+	tenant->running++;
+	entity->rank = tenant->rank;
+	entity->epoch = tenant->epoch;
+	entity->started_ns = now;
+	entity->paid_ns = min(entity->expected_ns, POLICY_WINDOW_NS);
+	entity->charged = policy_fair_charge(tenant, entity->paid_ns);
+	tenant->vtime += entity->charged;
+	policy_limit_start(sched, entity);
+	tenant_place(sched, tenant, now);
+	watch(sched, entity);
+}
+
 struct policy_entity *policy_pick(struct policy_sched *sched, u64 now)
 {
 	struct policy_entity *entity;
@@ -436,36 +469,22 @@ struct policy_entity *policy_pick(struct policy_sched *sched, u64 now)
 	if (policy_before(rank->vtime, tenant->vtime))
 		rank->vtime = tenant->vtime;
 	entity_take(sched, entity, now);
-
-	rank_age(rank, now);
-	rank->running++;
-	sched->running++;
-	tenant->running++;
 	entity->state = POLICY_RUNNING;
 	entity->asked = false;
-	entity->rank = tenant->rank;
-	entity->epoch = tenant->epoch;
-	entity->started_ns = now;
 	entity->protected_ns = starved ? now + POLICY_SLICE_NS : now;
-	entity->paid_ns = min(entity->expected_ns, POLICY_WINDOW_NS);
-	entity->charged = policy_fair_charge(tenant, entity->paid_ns);
-	tenant->vtime += entity->charged;
-	policy_limit_start(sched, entity);
-	tenant_place(sched, tenant, now);
-	watch(sched, entity);
+	stretch_begin(sched, entity, now);
 	prefetch_next(rank);
 	return entity;
 }
 
-void policy_done(struct policy_sched *sched, struct policy_entity *entity, u64 ran_ns, u64 now)
+/* A stretch on a lane has ended, or has become somebody else's. */
+static void stretch_end(struct policy_sched *sched, struct policy_entity *entity, u64 ran_ns,
+			u64 now)
 {
 	struct policy_rank *rank = &sched->ranks[entity->rank];
 	struct policy_tenant *tenant = entity->tenant;
 	u64 made_up = min(ran_ns, POLICY_WINDOW_NS) * POLICY_FLOOR;
 
-	if (policy_bug_on(entity->state != POLICY_RUNNING))
-		return;
-	entity->state = POLICY_IDLE;
 	rank_age(rank, now);
 	rank->running--;
 	rank->starved_ns -= min(rank->starved_ns, made_up);
@@ -479,6 +498,34 @@ void policy_done(struct policy_sched *sched, struct policy_entity *entity, u64 r
 	tenant_place(sched, tenant, now);
 }
 
+void policy_done(struct policy_sched *sched, struct policy_entity *entity, u64 ran_ns, u64 now)
+{
+	if (policy_bug_on(entity->state != POLICY_RUNNING))
+		return;
+	entity->state = POLICY_IDLE;
+	stretch_end(sched, entity, ran_ns, now);
+}
+
+void policy_lend(struct policy_sched *sched, struct policy_entity *entity,
+		 struct policy_tenant *tenant, u64 deadline_ns, u64 now)
+{
+	bool runnable = entity->state == POLICY_RUNNABLE;
+
+	if (runnable)
+		policy_remove(sched, entity, now);
+	else if (entity->state == POLICY_RUNNING)
+		stretch_end(sched, entity, policy_ran(entity, now), now);
+	entity->tenant = tenant;
+	entity->deadline_ns = deadline_ns;
+	if (runnable) {
+		policy_enqueue(sched, entity, now);
+	} else if (entity->state == POLICY_RUNNING) {
+		entity->key = sched->policy->entity_key(entity);
+		stretch_begin(sched, entity, now);
+		sched->recheck_ns = now;
+	}
+}
+
 /*
  * Brings up to date what was charged for those who run. Gives one that has used
  * its budget and is capped; others lose their precedence.
@@ -486,14 +533,13 @@ void policy_done(struct policy_sched *sched, struct policy_entity *entity, u64 r
 static struct policy_entity *charge_running(struct policy_sched *sched,
 					    struct policy_entity **running, u32 count, u64 now)
 {
-	struct policy_entity *entity;
-	bool extended = true;
-	u64 ran;
 	u32 i;
 
-	for (i = 0; i < count && extended; i++) {
-		entity = running[i];
-		ran = policy_ran(entity, now);
+	for (i = 0; i < count; i++) {
+		struct policy_entity *entity = running[i];
+		u64 ran = policy_ran(entity, now);
+		bool extended = true;
+
 		if (entity->asked)
 			continue;
 		if (ran >= entity->paid_ns)
@@ -502,8 +548,21 @@ static struct policy_entity *charge_running(struct policy_sched *sched,
 			extended = policy_limit_extend(sched, entity, now);
 		tenant_place(sched, entity->tenant, now);
 		watch(sched, entity);
+		if (!extended && !entity->unyielding)
+			return entity;
 	}
-	return extended ? NULL : entity;
+	return NULL;
+}
+
+/* It was asked to yield, and there is still hope. */
+static bool is_soon_free(struct policy_sched *sched, const struct policy_entity *asked, u64 now)
+{
+	u64 until = asked->asked_ns + sched->patience_ns;
+
+	if (!policy_before(now, until))
+		return false;
+	sched->recheck_ns = policy_earlier(sched->recheck_ns, until);
+	return true;
 }
 
 /* Is there more to run than the lanes that will be free anyway can take? */
@@ -550,9 +609,11 @@ struct policy_entity *policy_victim(struct policy_sched *sched, struct policy_en
 	for (i = 0; i < count; i++) {
 		entity = running[i];
 		if (entity->asked) {
-			asked++;
+			asked += is_soon_free(sched, entity, now);
 			continue;
 		}
+		if (entity->unyielding)
+			continue;
 		when = 0;
 		if (policy_before(now, entity->protected_ns)) {
 			when = entity->protected_ns;
@@ -567,6 +628,7 @@ struct policy_entity *policy_victim(struct policy_sched *sched, struct policy_en
 		return NULL;
 ask:
 	victim->asked = true;
+	victim->asked_ns = now;
 	return victim;
 }
 

@@ -21,15 +21,29 @@
  *   1. enqueues what has become ready, before it picks,
  *   2. picks for every lane that is idle, until that gives NULL,
  *   3. asks every entity to yield that policy_victim() gives, until it gives
- *      NULL,
+ *      NULL; that brings tenants up to date, and one that was throttled may be
+ *      so no longer: if a lane is idle it goes back to 2,
  *   4. sets its timer to policy_next_event().
  *
  * What the policies promise. J is the longest time from asking a lane to yield
  * until it is free; for a job that never yields, what is left of it. W is
- * POLICY_WINDOW_NS and S is POLICY_SLICE_NS.
+ * POLICY_WINDOW_NS, S is POLICY_SLICE_NS, and P is the sched's patience.
  *
  *  - All: a lane is never idle while an entity of a tenant that is not
- *    throttled is runnable.
+ *    throttled is runnable, and a tenant is throttled no longer than it has to
+ *    be.
+ *
+ *  - All: a lane that was asked is counted on for P. If it is not free by then,
+ *    another one is asked for whoever waits, if there is one that would be asked
+ *    without it. So a lane that ignores its request holds nobody up for more than
+ *    P: with n of them J is at most n * P plus the J of the others. What never
+ *    yields (@unyielding) is not asked and not counted on.
+ *
+ *  - All: who waits for an entity can lend it its own place, see policy_lend().
+ *    From then on the entity waits and runs as one of that tenant's does, at that
+ *    tenant's expense, by the earlier of the two deadlines. So a latency entity
+ *    that waits for what others do waits, from then on, no longer than one of its
+ *    own tenant of the same length would.
  *
  *  - Capped tenants, under every policy: in any W, a tenant gets at most
  *    share * lanes * W of lane time, and beyond that, per lane, only what a job
@@ -48,19 +62,25 @@
  *    other's.
  *
  *  - slo: a class with an entity runnable and none running starts one within
- *    W + S + 2 * J, whatever the others do; what is started like this is not
- *    asked to yield for S. So standard and best effort are each sure of
- *    1/POLICY_FLOOR of a lane. Within these two it is as under fair. Within
- *    latency, an entity waits at most for those with an earlier deadline;
- *    deadlines earlier than the arrival count as the arrival. A latency tenant
+ *    W + S + 2 * J, whatever the others do, also if these run and none of them
+ *    waits; what is started like this is not asked to yield for S. So standard
+ *    and best effort are each sure of 1/POLICY_FLOOR of a lane. Within these two
+ *    it is as under fair. Within latency, an entity waits at most for those with
+ *    an earlier deadline; deadlines earlier than the beginning of the request
+ *    count as that beginning. A latency tenant
  *    that has used more than share * lanes * W over about W counts as standard
  *    until it is within its share again, at most W after it stops.
  *
  *  - srpt: of n tenants, one that waits starts an entity before the lanes have
  *    run for (n + lanes) * (POLICY_DEFICIT_NS + L), L being the longest stretch
  *    of anybody on a lane. Among the entities of a tenant, one is overtaken only
- *    by those that arrive within POLICY_SRPT_AGING times its expected length
- *    after it.
+ *    by those whose requests begin within POLICY_SRPT_AGING times what is left of
+ *    its own after it.
+ *
+ * A request is what an application wants done by a deadline: several jobs, one
+ * after the other or side by side. An entity that belongs to none is a request of
+ * its own, which begins when it arrives. Under fair and in the lower classes of
+ * slo, the entities of a tenant are in the order in which their requests began.
  */
 #ifndef _DISTMIND_POLICY_H
 #define _DISTMIND_POLICY_H
@@ -72,6 +92,7 @@
 #define POLICY_LIMIT_SLICE_NS	((u64)250000)	/* nor at its cap sooner than this */
 #define POLICY_FLOOR		20		/* a starved class gets 1/20 of a lane */
 #define POLICY_DEFICIT_NS	POLICY_WINDOW_NS /* lane time that srpt may owe a tenant */
+#define POLICY_PATIENCE_NS	((u64)100000000) /* until policy_set_patience() */
 #define POLICY_SRPT_AGING	16
 
 #define POLICY_LANES_MAX	1024
@@ -176,10 +197,15 @@ enum policy_entity_state {
 
 /**
  * struct policy_entity - the job at the head of a queue
- * @tenant: whose; the caller sets this and the next three while it is idle
+ * @tenant: whose; the caller sets this and the next six while it is idle, and
+ *	policy_lend() changes it
  * @arrival_ns: when the job became ready; stays when it yields
- * @deadline_ns: when it should be done, 0 for arrival plus objective
- * @expected_ns: what is left of it, see policy_estimate_get()
+ * @request_ns: when its request began, 0 if it is of none
+ * @deadline_ns: when its request should be done, 0 for its beginning plus the
+ *	tenant's objective
+ * @expected_ns: what is left of the job, see policy_estimate_get()
+ * @left_ns: what is left of its request, with this job; less counts as @expected_ns
+ * @unyielding: runs to its end; may also be changed while it is running
  * @link: in the tenant's list, while it is runnable and @in_order
  * @node: in the tenant's tree, while it is runnable and not @in_order
  * @key: its place there
@@ -187,6 +213,7 @@ enum policy_entity_state {
  * @rank: that it was picked from
  * @in_order: see @link
  * @asked: was asked to yield
+ * @asked_ns: when
  * @epoch: of its tenant when it was picked
  * @started_ns: when it was picked
  * @protected_ns: not to be asked to yield before
@@ -204,13 +231,17 @@ struct policy_entity {
 	u64 key;
 	struct policy_tenant *tenant;
 	u64 arrival_ns;
+	u64 request_ns;
 	u64 deadline_ns;
 	u64 expected_ns;
+	u64 left_ns;
+	bool unyielding;
 	u8 state;
 	u8 rank;
 	bool in_order;
 	bool asked;
 	u32 epoch;
+	u64 asked_ns;
 	u64 started_ns;
 	u64 protected_ns;
 	u64 paid_ns;
@@ -246,6 +277,7 @@ struct policy_rank {
  * @running: entities that were picked and are not done
  * @active: tenants that may be picked
  * @ranks: the higher the more urgent
+ * @patience_ns: how long a lane that was asked to yield is counted on
  * @events: tenants by the time at which something changes for them
  * @recheck_ns: when policy_victim() may have a different answer, 0 for never
  * @owed_tree: srpt: tenants, those who are owed most first
@@ -258,6 +290,7 @@ struct policy_sched {
 	u32 running;
 	u32 active;
 	struct policy_rank ranks[POLICY_RANKS];
+	u64 patience_ns;
 	struct rb_root_cached events;
 	u64 recheck_ns;
 	struct rb_root_cached owed_tree;
@@ -277,6 +310,8 @@ const char *policy_name(const struct policy *policy);
 void policy_sched_init(struct policy_sched *sched, const struct policy *policy, u32 lanes);
 /* A lane has failed, or is back: one that cannot be given away must not be counted. O(n log n). */
 void policy_set_lanes(struct policy_sched *sched, u32 lanes, u64 now);
+/* How long a lane that was asked to yield is counted on. */
+void policy_set_patience(struct policy_sched *sched, u64 patience_ns, u64 now);
 /* Every entity stays what it is, runnable or running. O(n log n). */
 void policy_switch(struct policy_sched *sched, const struct policy *policy, u64 now);
 
@@ -292,11 +327,19 @@ void policy_enqueue(struct policy_sched *sched, struct policy_entity *entity, u6
 /* Take back what is runnable; nothing happens to an idle entity. */
 void policy_remove(struct policy_sched *sched, struct policy_entity *entity, u64 now);
 struct policy_entity *policy_pick(struct policy_sched *sched, u64 now);
+/*
+ * From now on the entity, whatever its state, is @tenant's, to be done by @deadline_ns:
+ * somebody of that tenant waits for it. The same call gives it back. What it has run for so
+ * far was at the expense of who had it before; its @started_ns is anew.
+ */
+void policy_lend(struct policy_sched *sched, struct policy_entity *entity,
+		 struct policy_tenant *tenant, u64 deadline_ns, u64 now);
 /* It ran for @ran_ns, to its end or until it yielded. */
 void policy_done(struct policy_sched *sched, struct policy_entity *entity, u64 ran_ns, u64 now);
 /*
- * @running are all that run, also those that were asked already; it may give
- * one of them only once. A tenant at its cap yields even if nobody waits.
+ * @running are all that run, also those that were asked already and those that never
+ * yield; it may give one of them only once. A tenant at its cap yields even if nobody
+ * waits.
  */
 struct policy_entity *policy_victim(struct policy_sched *sched, struct policy_entity **running,
 				    u32 count, u64 now);

@@ -6,24 +6,24 @@
  * Two things keep precedence from starving anybody. A latency tenant has it
  * for its share only and is standard beyond (limit.c). And a class that has
  * waited for POLICY_WINDOW_NS without being served goes first, once, for
- * POLICY_SLICE_NS.
+ * POLICY_SLICE_NS, whether those above it wait too or only run.
  */
 #include "core.h"
 
 static u64 slo_entity_key(const struct policy_entity *entity)
 {
 	const struct policy_settings *settings = &entity->tenant->settings;
-	u64 slack;
+	u64 slack, begun = policy_begun(entity);
 
 	if (settings->class != DISTMIND_CLASS_LATENCY)
 		return policy_fair_entity_key(entity);
 	if (!entity->deadline_ns)
 		slack = settings->objective_ns;
-	else if (entity->deadline_ns > entity->arrival_ns)
-		slack = entity->deadline_ns - entity->arrival_ns;
+	else if (entity->deadline_ns > begun)
+		slack = entity->deadline_ns - begun;
 	else
 		slack = 0;
-	return entity->arrival_ns + min(slack, POLICY_FAR);
+	return begun + min(slack, POLICY_FAR);
 }
 
 static u64 slo_tenant_key(const struct policy_tenant *tenant)
@@ -45,18 +45,18 @@ static bool is_starved(const struct policy_rank *rank)
 
 static struct policy_tenant *slo_select(struct policy_sched *sched, u64 now, bool *starved)
 {
-	struct policy_rank *low = sched->ranks, *rank = low;
+	struct policy_rank *rank = sched->ranks;
 	u32 i;
 
+	for (i = 0; i < DISTMIND_CLASS_LATENCY; i++) {
+		if (is_starved(&sched->ranks[i])) {
+			*starved = true;
+			return policy_first_tenant(&sched->ranks[i]);
+		}
+	}
 	for (i = 0; i < POLICY_RANKS; i++) {
 		if (sched->ranks[i].waiting)
 			rank = &sched->ranks[i];
-	}
-	for (; low < rank; low++) {
-		if (is_starved(low)) {
-			*starved = true;
-			return policy_first_tenant(low);
-		}
 	}
 	return policy_first_tenant(rank);
 }

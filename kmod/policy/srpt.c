@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Shortest expected remaining time first, with a fairness deficit.
+ * Shortest expected remaining time first, with a fairness deficit. What counts is
+ * what remains of the request, not of the job alone: whoever waits for the request
+ * waits for all of it.
  *
  * Whoever has run pays for the time, and every tenant that waits is given an
  * equal part of it. Once a tenant is owed more than POLICY_DEFICIT_NS, the one
@@ -8,8 +10,8 @@
  * sched counts what everybody was given, and a tenant remembers where that
  * counter was when it was owed nothing.
  *
- * A job counts as shorter the longer it has waited, so that a tenant's long
- * jobs are not starved by its own short ones.
+ * A request counts as shorter the longer ago it began, so that a tenant's long
+ * ones are not starved by its own short ones.
  */
 #include "core.h"
 
@@ -18,7 +20,7 @@
 
 static u64 srpt_entity_key(const struct policy_entity *entity)
 {
-	return entity->arrival_ns / POLICY_SRPT_AGING + policy_expected(entity);
+	return policy_begun(entity) / POLICY_SRPT_AGING + policy_left(entity);
 }
 
 static u64 srpt_tenant_key(const struct policy_tenant *tenant)
@@ -82,22 +84,22 @@ static struct policy_tenant *srpt_select(struct policy_sched *sched, u64 now, bo
 	return policy_first_tenant(&sched->ranks[0]);
 }
 
-/* A job that has run longer than expected is taken to be half way. */
+/* What has run longer than expected is taken to be half way. */
 static u64 remaining(const struct policy_entity *running, u64 now)
 {
-	u64 expected = policy_expected(running), ran = policy_ran(running, now);
+	u64 left = policy_left(running), ran = policy_ran(running, now);
 
-	return expected > ran ? expected - ran : ran;
+	return left > ran ? left - ran : ran;
 }
 
 /* Only for one that is a good deal shorter: to yield and to resume costs something too. */
 static bool srpt_preempts(const struct policy_entity *waiter, bool starved,
 			  const struct policy_entity *running, u64 now, u64 *when)
 {
-	u64 worth = 2 * policy_expected(waiter) + PREEMPT_COST_NS;
+	u64 worth = 2 * policy_left(waiter) + PREEMPT_COST_NS;
 
 	/* If not now, then perhaps when it turns out to be longer than was expected. */
-	*when = running->started_ns + max(worth, policy_expected(running)) + 1;
+	*when = running->started_ns + max(worth, policy_left(running)) + 1;
 	return remaining(running, now) > worth;
 }
 

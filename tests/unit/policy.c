@@ -369,6 +369,82 @@ static void srpt_prefers_short_jobs(void **state)
 	assert_ptr_equal(victim_of(2, START + 11 * MS), &entities[2]);
 }
 
+/* The job that arrives last is of the request that began first, and the other way round. */
+static void slo_goes_by_the_deadline_of_the_request(void **state)
+{
+	(void)state;
+	begin(&policy_slo, 1);
+	tenant(0, 500, DISTMIND_CLASS_LATENCY, false);
+	tenant(1, 500, DISTMIND_CLASS_LATENCY, false);
+	entities[1].request_ns = START - 5 * MS;
+	entities[2].tenant = &tenants[0];
+	entities[2].request_ns = START;
+	entities[2].deadline_ns = START + 4 * MS;
+	ready(0, MS, START);
+	ready(1, MS, START + MS);
+	ready(2, MS, START + 2 * MS);
+	assert_picks(2, START + 2 * MS);
+	assert_picks(1, START + 2 * MS);
+	assert_picks(0, START + 2 * MS);
+}
+
+/* Jobs of the same length, of requests that are not. */
+static void srpt_prefers_what_is_left_of_a_short_request(void **state)
+{
+	(void)state;
+	begin(&policy_srpt, 1);
+	for (int i = 0; i < 3; i++)
+		tenant(i, 300, DISTMIND_CLASS_STANDARD, false);
+	entities[0].left_ns = 20 * MS;
+	entities[1].left_ns = 3 * MS;
+	for (int i = 0; i < 3; i++) {
+		entities[i].request_ns = START;
+		ready(i, MS, START);
+	}
+	/* What says nothing is a request of its own. */
+	assert_picks(2, START);
+	policy_done(&sched, &entities[2], MS, START + MS);
+	assert_picks(1, START + MS);
+	policy_done(&sched, &entities[1], MS, START + 2 * MS);
+	assert_picks(0, START + 2 * MS);
+	/* Not for another job of that length, but for what is less work in all. */
+	entities[1].left_ns = 18 * MS;
+	ready(1, MS, START + 2 * MS);
+	assert_null(victim_of(0, START + 2 * MS));
+	policy_remove(&sched, &entities[1], START + 2 * MS);
+	entities[1].left_ns = 2 * MS;
+	ready(1, MS, START + 2 * MS);
+	assert_ptr_equal(victim_of(0, START + 2 * MS), &entities[0]);
+}
+
+static void who_waits_lends_its_place(void **state)
+{
+	(void)state;
+	begin(&policy_slo, 1);
+	tenant(0, 100, DISTMIND_CLASS_BEST_EFFORT, false);
+	tenant(1, 100, DISTMIND_CLASS_STANDARD, false);
+	tenant(2, 500, DISTMIND_CLASS_LATENCY, false);
+	ready(1, 100 * MS, START);
+	assert_picks(1, START);
+	ready(0, 10 * MS, START);
+	assert_null(victim_of(1, START));
+	/* Runnable: it has precedence now. */
+	policy_lend(&sched, &entities[0], &tenants[2], START + MS, START);
+	assert_ptr_equal(victim_of(1, START), &entities[1]);
+	policy_done(&sched, &entities[1], MS, START + MS);
+	ready(1, 100 * MS, START + MS);
+	assert_picks(0, START + MS);
+	assert_null(victim_of(0, START + 2 * MS));
+	/* On the lane: it loses that again, and what it ran for was not at its tenant's cost. */
+	policy_lend(&sched, &entities[0], &tenants[0], 0, START + 3 * MS);
+	assert_int_equal(tenants[2].running, 0);
+	assert_int_equal(tenants[0].running, 1);
+	assert_true(tenants[2].tokens < tenants[2].depth);
+	assert_ptr_equal(victim_of(0, START + 3 * MS), &entities[0]);
+	policy_done(&sched, &entities[0], MS, START + 4 * MS);
+	assert_int_equal(sched.running, 0);
+}
+
 static void srpt_pays_its_debts(void **state)
 {
 	u64 now = START;
@@ -619,6 +695,9 @@ int main(void)
 		cmocka_unit_test(slo_spares_nobody_who_uses_more_than_its_share),
 		cmocka_unit_test(slo_serves_a_starved_class),
 		cmocka_unit_test(srpt_prefers_short_jobs),
+		cmocka_unit_test(slo_goes_by_the_deadline_of_the_request),
+		cmocka_unit_test(srpt_prefers_what_is_left_of_a_short_request),
+		cmocka_unit_test(who_waits_lends_its_place),
 		cmocka_unit_test(srpt_pays_its_debts),
 		cmocka_unit_test(srpt_owes_nothing_to_who_is_served),
 		cmocka_unit_test(capped_tenants_come_back_by_themselves),

@@ -25,8 +25,12 @@ struct queue {
 	u64 think_ns;	/* between jobs, on average */
 	u64 length_ns;	/* of a job, on average */
 	u64 block_ns;
+	u64 picked_ns;
 	u64 yield_ns; /* when it gives the lane back */
 	u64 waiting_ns;
+	bool deaf;		/* is asked to yield, and does not */
+	struct queue *helper;	/* its job waits for that one's, which it lends its place */
+	u64 wait_bound_ns;	/* at which that is over */
 	u64 submitted, finished;
 };
 
@@ -43,7 +47,9 @@ static struct {
 	struct stretch *stretches;
 	size_t count;
 } stats[TENANTS];
-static u64 now, hungry[POLICY_RANKS], hungriest, block_max, edf_checks, switches;
+static u64 now, hungry[POLICY_RANKS], hungriest, block_max, edf_checks, switches, throttles;
+static u64 longest_start[POLICY_RANKS]; /* from being ready to the lane */
+static u64 helped, ignored;
 static u32 lanes, tenant_count, queue_count, running_count, most_active;
 static u32 seed;
 
@@ -67,10 +73,10 @@ static void begin(const struct policy *policy, u32 lane_count, u32 number)
 	seed = number;
 	lanes = lane_count;
 	now = START;
-	hungriest = block_max = edf_checks = switches = 0;
+	hungriest = block_max = edf_checks = switches = throttles = helped = ignored = 0;
 	tenant_count = queue_count = running_count = most_active = 0;
 	for (int i = 0; i < POLICY_RANKS; i++)
-		hungry[i] = 0;
+		hungry[i] = longest_start[i] = 0;
 	policy_sched_init(&sched, policy, lanes);
 }
 
@@ -85,7 +91,7 @@ static int add_tenant(u32 share, u32 class, bool capped)
 	return (int)tenant_count++;
 }
 
-static void add_queue(int tenant, u64 length_ns, u64 block_ns, u64 think_ns)
+static struct queue *add_queue(int tenant, u64 length_ns, u64 block_ns, u64 think_ns)
 {
 	struct queue *queue = &queues[queue_count++];
 
@@ -97,12 +103,14 @@ static void add_queue(int tenant, u64 length_ns, u64 block_ns, u64 think_ns)
 	queue->arrival_ns = now + (think_ns ? rnd((u32)think_ns) : 0);
 	if (block_ns > block_max)
 		block_max = block_ns;
+	return queue;
 }
 
 static void enqueue(struct queue *queue)
 {
 	/* The estimate may be wrong, by half and sometimes altogether. */
 	queue->entity.expected_ns = rnd(20) ? queue->left_ns * (50 + rnd(100)) / 100 : 0;
+	queue->entity.left_ns = queue->entity.request_ns ? rnd(1000) * MS : 0;
 	queue->waiting_ns = now;
 	policy_enqueue(&sched, &queue->entity, now);
 }
@@ -114,15 +122,32 @@ static void submit(struct queue *queue)
 	queue->left_ns = length + 1;
 	queue->submitted++;
 	queue->entity.arrival_ns = now;
+	queue->entity.request_ns = rnd(2) ? now - rnd(50 * 1000000) : 0;
 	queue->entity.deadline_ns = rnd(2) ? now + rnd(100 * 1000000) : 0;
 	enqueue(queue);
+}
+
+/* Its job is done: what it was lent goes back, and who waited for it is ready. */
+static void let_go(struct queue *helper)
+{
+	for (u32 i = 0; i < queue_count; i++) {
+		struct queue *queue = &queues[i];
+
+		if (queue->helper != helper)
+			continue;
+		assert_true(now <= queue->wait_bound_ns);
+		policy_lend(&sched, &helper->entity, &tenants[helper->tenant], 0, now);
+		queue->helper = NULL;
+		queue->entity.arrival_ns = now;
+		enqueue(queue);
+	}
 }
 
 static void give_back(u32 lane)
 {
 	struct policy_entity *entity = running[lane];
 	struct queue *queue = queue_of(entity);
-	u64 ran = now - entity->started_ns;
+	u64 ran = now - queue->picked_ns;
 
 	running[lane] = running[--running_count];
 	queue->left_ns -= ran;
@@ -136,12 +161,13 @@ static void give_back(u32 lane)
 		assert_non_null(*list);
 		(*list)[count] = (struct stretch){ entity->started_ns, now };
 	}
-	policy_done(&sched, entity, ran, now);
+	policy_done(&sched, entity, now - entity->started_ns, now);
 	if (queue->left_ns) {
 		enqueue(queue);
 		return;
 	}
 	queue->finished++;
+	let_go(queue);
 	queue->arrival_ns = now + (queue->think_ns ? rnd(2 * (u32)queue->think_ns) : 0);
 	if (queue->arrival_ns == now)
 		submit(queue);
@@ -150,10 +176,11 @@ static void give_back(u32 lane)
 static u64 deadline_of(const struct policy_entity *entity)
 {
 	u64 deadline = entity->deadline_ns;
+	u64 begun = entity->request_ns ? entity->request_ns : entity->arrival_ns;
 
 	if (!deadline)
-		return entity->arrival_ns + entity->tenant->settings.objective_ns;
-	return deadline > entity->arrival_ns ? deadline : entity->arrival_ns;
+		return begun + entity->tenant->settings.objective_ns;
+	return deadline > begun ? deadline : begun;
 }
 
 static void check_edf(const struct policy_entity *picked, u32 rank)
@@ -183,30 +210,57 @@ static void measure_wait(u32 tenant, bool starts)
 		stats[tenant].waits_since = now;
 }
 
-static void dispatch(void)
+static bool pick_all(void)
 {
 	struct policy_entity *entity;
 	struct queue *queue;
+	bool picked = false;
 
 	while (running_count < lanes) {
 		entity = policy_pick(&sched, now);
 		if (!entity)
 			break;
+		picked = true;
 		queue = queue_of(entity);
 		running[running_count++] = entity;
+		queue->picked_ns = now;
 		queue->yield_ns = now + queue->left_ns;
+		longest_start[entity->rank] =
+			max(longest_start[entity->rank], now - queue->waiting_ns);
 		check_edf(entity, entity->rank);
 		measure_wait((u32)queue->tenant, true);
 	}
+	return picked;
+}
+
+static void ask_all(void)
+{
+	struct policy_entity *entity;
+	struct queue *queue;
+
 	while ((entity = policy_victim(&sched, running, running_count, now))) {
-		u64 ran = now - entity->started_ns;
+		u64 ran;
 
 		queue = queue_of(entity);
+		assert_false(entity->unyielding);
+		if (queue->deaf) {
+			ignored++;
+			continue;
+		}
 		/* At least the block that it is in. */
+		ran = now - queue->picked_ns;
 		ran = (ran / queue->block_ns + 1) * queue->block_ns;
-		if (entity->started_ns + ran < queue->yield_ns)
-			queue->yield_ns = entity->started_ns + ran;
+		if (queue->picked_ns + ran < queue->yield_ns)
+			queue->yield_ns = queue->picked_ns + ran;
 	}
+}
+
+static void dispatch(void)
+{
+	pick_all();
+	do
+		ask_all();
+	while (pick_all());
 }
 
 /* The sched agrees with what was done to it. */
@@ -217,13 +271,13 @@ static void check_state(void)
 	for (u32 i = 0; i < queue_count; i++) {
 		const struct queue *queue = &queues[i];
 
-		if (!queue->left_ns)
+		if (!queue->left_ns || queue->helper)
 			assert_int_equal(queue->entity.state, POLICY_IDLE);
 		else if (queue->entity.state == POLICY_RUNNABLE)
-			ready[queue->tenant]++;
+			ready[queue->entity.tenant - tenants]++;
 		else
 			assert_int_equal(queue->entity.state, POLICY_RUNNING);
-		runs[queue->tenant] += queue->entity.state == POLICY_RUNNING;
+		runs[queue->entity.tenant - tenants] += queue->entity.state == POLICY_RUNNING;
 	}
 	for (u32 i = 0; i < tenant_count; i++) {
 		struct policy_tenant *t = &tenants[i];
@@ -268,6 +322,20 @@ static void check_hunger(void)
 	}
 }
 
+/* Whoever is throttled, with a lane idle, is that no longer than its bucket is half empty. */
+static void check_throttled(void)
+{
+	for (u32 i = 0; i < tenant_count && running_count < lanes; i++) {
+		const struct policy_tenant *t = &tenants[i];
+
+		if (!t->ready_count || !t->throttled)
+			continue;
+		throttles++;
+		assert_true(t->tokens + (s64)((now - t->refilled_ns) * t->rate) <
+			    t->depth / 2 + (s64)t->rate);
+	}
+}
+
 static void simulate(u64 duration, void (*each)(void))
 {
 	u64 end = now + duration;
@@ -287,6 +355,7 @@ static void simulate(u64 duration, void (*each)(void))
 		}
 		if (next > now)
 			now = next;
+		check_throttled();
 		for (u32 i = 0; i < running_count;) {
 			if (queue_of(running[i])->yield_ns <= now)
 				give_back(i);
@@ -372,6 +441,148 @@ static void classes_wait_no_longer_than_stated(void **state)
 	/* It did come to that, and deadlines were compared too. */
 	assert_true(most >= POLICY_WINDOW_NS);
 	assert_true(checks > 1000);
+}
+
+/* Jobs of a higher class on every lane, and none of it waits: that asks nobody to yield. */
+static void classes_are_served_though_others_run_alone(void **state)
+{
+	u64 most = 0;
+
+	(void)state;
+	for (u32 number = 0; number < 60; number++) {
+		begin(&policy_slo, 1 + number % 3, number);
+		add_tenant(1000, 1 + number / 3 % 2, false);
+		for (u32 i = 0; i < lanes; i++)
+			add_queue(0, (1 + rnd(9)) * 500 * MS, (1 + rnd(20)) * MS / 10, 0);
+		add_tenant(1 + rnd(1000), DISTMIND_CLASS_BEST_EFFORT, false);
+		add_queue(1, (1 + rnd(500)) * MS, (1 + rnd(20)) * MS / 10, rnd(2) * rnd(50) * MS);
+		simulate(3000 * MS, check_hunger);
+		assert_true(stats[1].ran >= 3000 * MS / POLICY_FLOOR / 2 || queues[lanes].think_ns);
+		most = max(most, hungriest);
+	}
+	assert_true(most >= POLICY_WINDOW_NS);
+}
+
+/* Some of those on the lanes ignore that they were asked, and others would not. */
+static void a_lane_that_ignores_its_request_is_not_counted_on(void **state)
+{
+	u64 most = 0, all = 0;
+
+	(void)state;
+	for (u32 number = 0; number < 60; number++) {
+		u32 deaf;
+
+		begin(&policy_slo, 2 + number % 4, number);
+		deaf = 1 + rnd(lanes - 1);
+		add_tenant(500, DISTMIND_CLASS_LATENCY, false);
+		add_queue(0, MS, MS / 2, 50 * MS);
+		add_tenant(1 + rnd(20), DISTMIND_CLASS_BEST_EFFORT, false);
+		for (u32 i = 0; i < deaf; i++)
+			add_queue(1, 10000 * MS, MS, 0)->deaf = true;
+		add_tenant(1 + rnd(1000), DISTMIND_CLASS_BEST_EFFORT, false);
+		for (u32 i = 0; i < lanes; i++)
+			add_queue(2, (1 + rnd(100)) * MS, (1 + rnd(20)) * MS / 10, 0);
+		policy_set_patience(&sched, (1 + rnd(50)) * MS, now);
+		simulate(2000 * MS, NULL);
+		assert_true(longest_start[DISTMIND_CLASS_LATENCY] <=
+			    deaf * sched.patience_ns + POLICY_SLICE_NS + 2 * block_max);
+		assert_true(queues[0].finished > 10);
+		all += ignored;
+		most = max(most, longest_start[DISTMIND_CLASS_LATENCY]);
+	}
+	/* They were asked, and that was waited for. */
+	assert_in_range(all, 30, 1000000);
+	assert_true(most >= 10 * MS);
+}
+
+/* A lane whose job never yields is neither asked nor counted on, nor does it look idle. */
+static void what_never_yields_does_not_spare_others(void **state)
+{
+	(void)state;
+	for (u32 number = 0; number < 40; number++) {
+		begin(&policy_slo, 2 + number % 4, number);
+		add_tenant(500, DISTMIND_CLASS_LATENCY, false);
+		add_queue(0, MS, MS / 2, 50 * MS);
+		add_tenant(1 + rnd(1000), DISTMIND_CLASS_BEST_EFFORT, !rnd(4));
+		for (u32 i = 0; i < lanes - 1; i++)
+			add_queue(1, 10000 * MS, MS, 0)->entity.unyielding = true;
+		add_tenant(1 + rnd(1000), DISTMIND_CLASS_BEST_EFFORT, false);
+		for (u32 i = 0; i < lanes; i++)
+			add_queue(2, (1 + rnd(100)) * MS, (1 + rnd(20)) * MS / 10, 0);
+		simulate(2000 * MS, NULL);
+		assert_true(longest_start[DISTMIND_CLASS_LATENCY] <=
+			    POLICY_SLICE_NS + 2 * block_max);
+		assert_true(queues[0].finished > 10);
+	}
+}
+
+/*
+ * The latency job of queue 0 waits for somebody's job, and lends it its place. What delays
+ * it then is what would delay a latency job: a lane that is being given back, and other
+ * classes that were starved, each for a slice in a window.
+ */
+static void wait_for_another(void)
+{
+	struct queue *queue = &queues[0], *helper = &queues[1 + rnd(queue_count - 1)];
+	u64 turn = POLICY_SLICE_NS + 2 * block_max;
+
+	if (queue->entity.state != POLICY_RUNNABLE || queue->helper || !helper->left_ns ||
+	    helper->tenant == queue->tenant || queue->entity.arrival_ns != now)
+		return;
+	policy_remove(&sched, &queue->entity, now);
+	queue->helper = helper;
+	queue->wait_bound_ns = now + helper->left_ns +
+			       turn * (1 + 2 * (helper->left_ns / POLICY_WINDOW_NS + 2));
+	helped += helper->entity.tenant->rank < DISTMIND_CLASS_LATENCY;
+	policy_lend(&sched, &helper->entity, &tenants[queue->tenant],
+		    queue->entity.arrival_ns + MS, now);
+	dispatch();
+	check_state();
+}
+
+static void what_is_waited_for_has_the_place_of_who_waits(void **state)
+{
+	u64 count = 0;
+
+	(void)state;
+	for (u32 number = 0; number < 80; number++) {
+		begin(&policy_slo, 1 + number % 3, number);
+		add_tenant(1000, DISTMIND_CLASS_LATENCY, false);
+		add_queue(0, MS, MS / 2, 50 * MS);
+		for (int i = 1; i < 5; i++) {
+			add_tenant(1 + rnd(1000), rnd(2), !rnd(4));
+			for (u32 k = 0; k < 1 + lanes; k++)
+				add_queue(i, (1 + rnd(100)) * MS, (1 + rnd(20)) * MS / 10,
+					  rnd(2) * (1 + rnd(20)) * MS);
+		}
+		simulate(2000 * MS, wait_for_another);
+		for (u32 i = 0; i < queue_count; i++) {
+			if (queues[i].helper)
+				assert_true(now <= queues[i].wait_bound_ns);
+		}
+		count += helped;
+	}
+	assert_true(count > 100);
+}
+
+/* Whoever comes back below its cap has an idle lane at once. */
+static void no_lane_idles_when_a_cap_allows_more(void **state)
+{
+	const struct policy *policies[] = { &policy_slo, &policy_fair, &policy_fifo, &policy_srpt };
+	u64 count = 0;
+
+	(void)state;
+	for (u32 number = 0; number < 120; number++) {
+		begin(policies[number % COUNT(policies)], 2 + number % 5, number);
+		for (int i = 0, many = 2 + (int)rnd(TENANTS - 2); i < many; i++)
+			add_tenant(1 + rnd(400), rnd(3), true);
+		for (u32 i = 0; i < QUEUES; i++)
+			add_queue((int)rnd(tenant_count), (1 + rnd(100)) * MS / (1 + rnd(200)),
+				  (1 + rnd(20)) * MS / 10, rnd(2) * (1 + rnd(10)) * MS);
+		simulate(300 * MS, NULL);
+		count += throttles;
+	}
+	assert_true(count > 1000);
 }
 
 static void caps_hold_in_every_window(void **state)
@@ -551,6 +762,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(classes_wait_no_longer_than_stated),
+		cmocka_unit_test(classes_are_served_though_others_run_alone),
+		cmocka_unit_test(a_lane_that_ignores_its_request_is_not_counted_on),
+		cmocka_unit_test(what_never_yields_does_not_spare_others),
+		cmocka_unit_test(what_is_waited_for_has_the_place_of_who_waits),
+		cmocka_unit_test(no_lane_idles_when_a_cap_allows_more),
 		cmocka_unit_test(caps_hold_in_every_window),
 		cmocka_unit_test(shares_converge_within_3_percent),
 		cmocka_unit_test(fairness_never_drifts_further_than_stated),

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Who must not wait for whom: what policy.h promises, on lanes. The engine is threads of
+ * the test. A launch is blocks of a millisecond; one of operation DEAF does not look at
+ * the request to yield.
+ */
+#include <time.h>
+
+#include "kselftest_harness.h"
+#include "library_test.h"
+
+#define SECOND 1000000000ULL
+#define DEAF 1
+#define LONG 4000 /* blocks; nobody in a hurry must wait for that */
+#define SOON (SECOND * 3 / 2)
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * SECOND + ts.tv_nsec;
+}
+
+static void run_blocks(struct distmind_engine *engine, struct distmind_engine_exchange *next)
+{
+	const volatile struct distmind_lane_page *page = distmind_engine_lane(engine, next->lane);
+
+	for (next->cookie = next->job.cookie; next->cookie < next->job.blocks; next->cookie++) {
+		if (page->reset || (page->yield && next->job.operation != DEAF))
+			break;
+		usleep(1000);
+	}
+	if (next->cookie < next->job.blocks)
+		next->status = DISTMIND_DONE_YIELDED;
+}
+
+struct tenant {
+	struct distmind_vgpu_record record;
+	struct distmind_vgpu *vgpu;
+	struct distmind_queue *queue;
+	struct distmind_timeline *done;
+	uint64_t value;
+};
+
+#define TENANTS_MAX 4
+
+struct bed {
+	struct distmind_pool *pool;
+	struct gpu gpu;
+	struct tenant tenants[TENANTS_MAX];
+	uint32_t tenant_count;
+	struct distmind_batch *batch;
+};
+
+static int bed_make(struct bed *bed, uint32_t lanes, uint32_t capabilities)
+{
+	struct distmind_engine_params params = {
+		.name = "inversion", .kind = "test", .memory = MiB,
+		.numa_node = DISTMIND_NUMA_ANY, .compute_lanes = lanes,
+		.capabilities = capabilities,
+	};
+
+	return distmind_pool_open(&bed->pool) || distmind_batch_create(&bed->batch) ||
+	       gpu_start(&bed->gpu, &params, run_blocks) ||
+	       distmind_pool_gpu_grace(bed->pool, distmind_engine_gpu(bed->gpu.engine),
+				       SECOND / 20);
+}
+
+static void bed_end(struct bed *bed)
+{
+	distmind_batch_destroy(bed->batch);
+	for (uint32_t i = 0; i < bed->tenant_count; i++) {
+		struct tenant *tenant = &bed->tenants[i];
+
+		distmind_timeline_destroy(tenant->done);
+		distmind_queue_destroy(tenant->queue);
+		distmind_vgpu_close(tenant->vgpu);
+		distmind_pool_vgpu_delete(bed->pool, tenant->record.id);
+	}
+	gpu_stop(bed->pool, &bed->gpu);
+	distmind_pool_close(bed->pool);
+}
+
+static struct tenant *add_tenant(struct bed *bed, uint32_t sched_class, uint32_t share)
+{
+	struct tenant *tenant = &bed->tenants[bed->tenant_count++];
+
+	tenant->record = (struct distmind_vgpu_record){
+		.gpu = distmind_engine_gpu(bed->gpu.engine), .memory = 64 * 1024, .share = share,
+		.sched_class = sched_class,
+		.objective_ns = sched_class == DISTMIND_CLASS_LATENCY ? SECOND : 0,
+	};
+	if (library_vgpu_create(bed->pool, &tenant->record, &tenant->vgpu) ||
+	    distmind_queue_create(tenant->vgpu, DISTMIND_LANE_COMPUTE, 8, &tenant->queue) ||
+	    distmind_timeline_create(tenant->vgpu, 0, &tenant->done))
+		return NULL;
+	return tenant;
+}
+
+/* Its timeline has tenant->value when that is done. */
+static int submit(struct bed *bed, struct tenant *tenant, uint32_t operation, uint32_t blocks)
+{
+	int err;
+
+	distmind_batch_launch(bed->batch, operation, blocks);
+	distmind_batch_signal(bed->batch, tenant->done, ++tenant->value);
+	err = distmind_queue_submit(tenant->queue, bed->batch, NULL);
+	distmind_batch_clear(bed->batch);
+	return err;
+}
+
+static int is_running(struct bed *bed, struct tenant *tenant)
+{
+	return distmind_pool_vgpu(bed->pool, tenant->record.id, &tenant->record) ?
+		       -1 : (int)tenant->record.running;
+}
+
+/* Until one of its jobs is on a lane. */
+static int await_running(struct bed *bed, struct tenant *tenant)
+{
+	uint64_t until = now_ns() + 10 * SECOND;
+
+	while (is_running(bed, tenant) != 1) {
+		if (now_ns() > until)
+			return -ETIMEDOUT;
+		usleep(1000);
+	}
+	return 0;
+}
+
+FIXTURE(inversion)
+{
+	struct bed bed;
+};
+
+FIXTURE_SETUP(inversion)
+{
+	memset(self, 0, sizeof(*self));
+}
+
+FIXTURE_TEARDOWN(inversion)
+{
+	bed_end(&self->bed);
+}
+
+/* The one that ignores it has had the most for its share, so it is asked first. */
+TEST_F(inversion, a_lane_that_ignores_its_request_does_not_spare_another)
+{
+	struct bed *bed = &self->bed;
+	struct tenant *deaf, *other, *urgent;
+	struct distmind_gpu_record gpu;
+	uint64_t begin;
+
+	ASSERT_EQ(0, bed_make(bed, 2, DISTMIND_ENGINE_YIELDS));
+	deaf = add_tenant(bed, DISTMIND_CLASS_BEST_EFFORT, 10);
+	other = add_tenant(bed, DISTMIND_CLASS_BEST_EFFORT, 900);
+	urgent = add_tenant(bed, DISTMIND_CLASS_LATENCY, 50);
+	ASSERT_TRUE(deaf && other && urgent);
+	ASSERT_EQ(0, submit(bed, deaf, DEAF, LONG));
+	ASSERT_EQ(0, await_running(bed, deaf));
+	ASSERT_EQ(0, submit(bed, other, 0, LONG));
+	ASSERT_EQ(0, await_running(bed, other));
+	begin = now_ns();
+	ASSERT_EQ(0, submit(bed, urgent, 0, 1));
+	ASSERT_EQ(0, distmind_timeline_wait(urgent->done, 1, 10000));
+	EXPECT_LT(now_ns() - begin, SOON);
+	ASSERT_EQ(0, is_running(bed, deaf) < 0);
+	EXPECT_EQ(1, deaf->record.preemptions);
+	EXPECT_EQ(1, is_running(bed, deaf));
+	ASSERT_EQ(0, distmind_pool_gpu(bed->pool, deaf->record.gpu, &gpu));
+	EXPECT_EQ(0, gpu.hangs);
+}
+
+/* The launch on the other lane cannot yield; the grant can. */
+TEST_F(inversion, a_grant_is_asked_back_from_an_engine_that_does_not_yield)
+{
+	struct bed *bed = &self->bed;
+	struct tenant *fixed, *holder, *urgent;
+	struct distmind_grant *grant;
+	uint64_t until;
+
+	ASSERT_EQ(0, bed_make(bed, 2, DISTMIND_ENGINE_LENDS));
+	fixed = add_tenant(bed, DISTMIND_CLASS_BEST_EFFORT, 300);
+	holder = add_tenant(bed, DISTMIND_CLASS_BEST_EFFORT, 300);
+	urgent = add_tenant(bed, DISTMIND_CLASS_LATENCY, 300);
+	ASSERT_TRUE(fixed && holder && urgent);
+	ASSERT_EQ(0, submit(bed, fixed, 0, LONG));
+	ASSERT_EQ(0, await_running(bed, fixed));
+	ASSERT_EQ(0, distmind_grant_create(holder->vgpu, DISTMIND_LANE_COMPUTE, &grant));
+	ASSERT_EQ(0, distmind_grant_begin(grant, 10000));
+	ASSERT_EQ(0, submit(bed, urgent, 0, 1));
+	for (until = now_ns() + SOON; !distmind_grant_asked(grant) && now_ns() < until;)
+		usleep(1000);
+	EXPECT_TRUE(distmind_grant_asked(grant));
+	EXPECT_EQ(0, distmind_grant_end(grant));
+	EXPECT_EQ(0, distmind_timeline_wait(urgent->done, 1, 10000));
+	EXPECT_EQ(1, is_running(bed, fixed));
+	EXPECT_EQ(0, fixed->record.preemptions);
+	distmind_grant_destroy(grant);
+}
+
+/* Nothing of the higher class waits, so nobody but the floor asks it to yield. */
+TEST_F(inversion, a_job_that_runs_alone_does_not_starve_a_lower_class)
+{
+	struct bed *bed = &self->bed;
+	struct tenant *low, *high;
+	uint64_t begin;
+
+	ASSERT_EQ(0, bed_make(bed, 1, DISTMIND_ENGINE_YIELDS));
+	high = add_tenant(bed, DISTMIND_CLASS_STANDARD, 900);
+	low = add_tenant(bed, DISTMIND_CLASS_BEST_EFFORT, 100);
+	ASSERT_TRUE(high && low);
+	ASSERT_EQ(0, submit(bed, high, 0, LONG));
+	ASSERT_EQ(0, await_running(bed, high));
+	begin = now_ns();
+	ASSERT_EQ(0, submit(bed, low, 0, 1));
+	ASSERT_EQ(0, distmind_timeline_wait(low->done, 1, 10000));
+	EXPECT_LT(now_ns() - begin, SOON);
+	EXPECT_EQ(0, distmind_timeline_value(high->done));
+	ASSERT_EQ(0, is_running(bed, high) < 0);
+	EXPECT_GE(high->record.preemptions, 1);
+}
+
+TEST_HARNESS_MAIN
