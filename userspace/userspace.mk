@@ -123,7 +123,7 @@ US_LINK = $(CC) $(CFLAGS) $(EXTRA_CFLAGS) $(LDFLAGS) $(filter %.o,$^) -L$(O)/lib
 $(O)/bin/distmindd: $(call us_objects,$(DAEMON_SRC) $(PLACEMENT_SRC) $(CATALOG_SRC) $(MEMORY_SRC) \
 		$(MODEL_SRC) $(SHARDING_SRC) $(PLANNER_SRC) $(COMMON_SRC)) $(LIB_LINK)
 	@mkdir -p $(@D)
-	$(call us_say,LD,$@)$(US_LINK) $(SYSTEMD_LIBS) -lcurl -lcrypto -ljansson -libverbs -lrdmacm \
+	$(call us_say,LD,$@)$(US_LINK) $(SYSTEMD_LIBS) -lcurl -lcrypto -lxxhash -ljansson -libverbs -lrdmacm \
 		-linih -lm -o $@
 
 $(O)/bin/distmind-sim: $(call us_objects,$(SIM_SRC) $(PLACEMENT_SRC) $(ROUTER_SRC) $(PLANNER_SRC) \
@@ -144,18 +144,18 @@ CTL_CONFIG_SRC := userspace/distmindd/common/config.c userspace/distmindd/common
 $(O)/bin/distmindctl: $(call us_objects,$(CTL_SRC) $(MODEL_SRC) $(PLACEMENT_SRC) $(COMMON_SRC) \
 		$(CTL_CONFIG_SRC) userspace/libdistmind/service.c) $(LIB_LINK)
 	@mkdir -p $(@D)
-	$(call us_say,LD,$@)$(US_LINK) $(SMARTCOLS_LIBS) $(TRACEFS_LIBS) $(SYSTEMD_LIBS) -lcrypto \
+	$(call us_say,LD,$@)$(US_LINK) $(SMARTCOLS_LIBS) $(TRACEFS_LIBS) $(SYSTEMD_LIBS) -lcrypto -lxxhash \
 		-ljansson -linih -lm -o $@
 # So are its tests, see tests/unit/unit.mk.
 US_CTL_TESTS := $(patsubst tests/unit/%.c,$(O)/unit/%,$(wildcard tests/unit/ctl_*.c))
 $(O)/unit/lib/ctl-config.a: $(patsubst %.c,$(O)/unit/obj/%.o,$(CTL_CONFIG_SRC))
 $(US_CTL_TESTS): $(O)/unit/lib/model.a $(O)/unit/lib/ctl-config.a $(O)/unit/lib/placement.a
-$(US_CTL_TESTS): UNIT_LIBS += $(O)/unit/lib/common.a -linih -lcrypto
+$(US_CTL_TESTS): UNIT_LIBS += $(O)/unit/lib/common.a -linih -lcrypto -lxxhash
 
 .SECONDARY: $(call us_objects,$(EXAMPLE_SRC))
 $(O)/examples/train $(O)/examples/serve $(O)/examples/infer: $(call us_objects,$(EXAMPLE_NET_SRC))
 $(O)/examples/infer: $(call us_objects,$(MODEL_SRC))
-$(O)/examples/infer: EXAMPLE_LIBS = -lcrypto -ljansson
+$(O)/examples/infer: EXAMPLE_LIBS = -lcrypto -lxxhash -ljansson
 $(O)/examples/%: $(O)/obj/userspace/examples/%.o $(LIB_LINK)
 	@mkdir -p $(@D)
 	$(call us_say,LD,$@)$(US_LINK) $(EXAMPLE_LIBS) -lm -o $@

@@ -25,7 +25,7 @@ $(filter-out $(O)/bench/native/policy,$(filter $(O)/bench/native/%,$(BENCH))): \
 		$(O)/bench/native/%: tests/bench/native/%.c $(BENCH_POOL) $(BENCH_COMMON)
 	@mkdir -p $(@D)
 	$(CC) $(BENCH_CFLAGS) $(filter %.c %.o,$^) -o $@ -L$(O)/lib -ldistmind \
-		-Wl,--as-needed -lsmartcols -ljansson -lcrypto -lglpk -linih -lm
+		-Wl,--as-needed -lsmartcols -ljansson -lcrypto -lxxhash -lglpk -linih -lm
 
 $(O)/bench/load: $(call us_objects,$(MEMORY_SRC) $(MODEL_SRC) $(COMMON_SRC))
 
@@ -33,4 +33,4 @@ $(filter-out $(O)/bench/native/%,$(BENCH)): $(O)/bench/%: tests/bench/%.c $(BENC
 	@mkdir -p $(@D)
 	$(CC) $(BENCH_CFLAGS) $(filter %.c %.o,$^) -o $@ \
 		-L$(O)/lib -ldistmind $(if $(filter rdma%,$*),-libverbs) \
-		$(if $(filter load%,$*),-libverbs -lrdmacm -lcrypto -ljansson -linih -pthread) -lm
+		$(if $(filter load%,$*),-libverbs -lrdmacm -lcrypto -lxxhash -ljansson -linih -pthread) -lm

@@ -26,7 +26,7 @@ fuzz: $(FUZZ:%=fuzz-%)
 
 $(O)/fuzz/%: tests/fuzz/%.c $(FUZZ_SRC) $(wildcard userspace/model/*.h userspace/memory/wire.h)
 	@mkdir -p $(@D)
-	$(FUZZ_CC) $(FUZZ_CFLAGS) $(filter %.c,$^) -o $@ -ljansson -lcrypto
+	$(FUZZ_CC) $(FUZZ_CFLAGS) $(filter %.c,$^) -o $@ -ljansson -lcrypto -lxxhash
 
 # What is found goes to the first directory; a crash is kept beside it.
 $(FUZZ:%=fuzz-%): fuzz-%: $(O)/fuzz/%

@@ -9,7 +9,7 @@ KSFT_LDLIBS_netlink = $(shell pkg-config --libs libnl-genl-3.0)
 KSFT_CFLAGS_netlink = $(shell pkg-config --cflags libnl-genl-3.0)
 
 # The memory pool's own code, in one process with the test.
-KSFT_LDLIBS_memory = -libverbs -lrdmacm -lcrypto -lsystemd -ljansson -linih
+KSFT_LDLIBS_memory = -libverbs -lrdmacm -lcrypto -lxxhash -lsystemd -ljansson -linih
 KSFT_LDLIBS_donor = $(KSFT_LDLIBS_memory)
 
 KSFT_SRC := $(wildcard tests/kselftest/*.c)

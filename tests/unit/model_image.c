@@ -268,9 +268,9 @@ static void refuses_a_manifest_that_lies(void **state)
 	static const struct {
 		const char *from, *to, *reason;
 	} cases[] = {
-		{ "{\"format\":1", "{\"format\":2", "format: 2, but only 1" },
-		{ "{\"format\":1,", "{", "format: " },
-		{ "{\"format\":1", "[{\"format\":1", "byte " },
+		{ "{\"format\":2", "{\"format\":1", "format: 1, but only 2" },
+		{ "{\"format\":2,", "{", "format: " },
+		{ "{\"format\":2", "[{\"format\":2", "byte " },
 		{ "\"name\":\"model\"", "\"name\":\"../model\"", "name: \"../model\"" },
 		{ "\"name\":\"model\"", "\"name\":\"\"", "name: " },
 		{ "\"name\":\"model\"", "\"name\":1", "name: not a text" },
@@ -294,6 +294,8 @@ static void refuses_a_manifest_that_lies(void **state)
 		{ "\"size\":512,\"chunk\":0", "\"size\":512,\"chunk\":4294967296",
 		  "tensors[1].chunk: " },
 		{ "\"sha256\":\"", "\"sha256\":\"0", "chunks[0].sha256: " },
+		{ "\"xxh3\":\"", "\"xxh3\":\"0", "chunks[0].xxh3: not 16" },
+		{ "\"xxh3\":\"", "\"xxh3\":1,\"x\":\"", "chunks[0]: has fields" },
 		{ "\"size\":1536,\"offset\":0", "\"size\":1535,\"offset\":0",
 		  "chunks[1].offset: " },
 		{ "\"size\":1536,\"offset\":0", "\"size\":1200,\"offset\":0",

@@ -117,6 +117,36 @@ static void bytes_that_are_not_those_of_the_digest_are_refused(void **state)
 	wait_until(!arena_bytes());
 }
 
+/* A manifest that says so is not believed: neither of bytes that come nor of such that are here. */
+static void a_checksum_that_is_not_that_of_the_bytes_is_refused(void **state)
+{
+	struct sample net, again;
+	uint32_t *missing;
+	size_t count;
+	int fd = connect_client(), bytes, manifest;
+
+	(void)state;
+	make_sample(&net, "net", 1, 300000, LAYERS);
+	net.image.manifest.chunks[0].checksum ^= 1;
+	missing = begin_push(fd, &net, &count);
+	bytes = chunk_fd(&net, missing, 0, 1, false);
+	expect_refusal(fd, chunk_op(0, 1), &bytes, 1, "EBADMSG", "chunk 0: the bytes are not those");
+	close(bytes);
+	free(missing);
+	hang_up(fd);
+	net.image.manifest.chunks[0].checksum ^= 1;
+	push(&net);
+	make_sample(&again, "again", 1, 300000, LAYERS);
+	again.image.manifest.chunks[3].checksum ^= 1;
+	manifest = manifest_fd(&again);
+	fd = connect_client();
+	expect_refusal(fd, op("push", "again"), &manifest, 1, "EBADMSG", "xxh3");
+	close(manifest);
+	hang_up(fd);
+	free_sample(&net);
+	free_sample(&again);
+}
+
 static void a_push_whose_client_goes_leaves_nothing(void **state)
 {
 	struct sample sample;
@@ -491,6 +521,7 @@ int main(void)
 		SERVICE_TEST(show_names_the_groups_and_who_holds_what),
 		SERVICE_TEST(chunks_of_another_model_are_not_sent_again),
 		SERVICE_TEST(bytes_that_are_not_those_of_the_digest_are_refused),
+		SERVICE_TEST(a_checksum_that_is_not_that_of_the_bytes_is_refused),
 		SERVICE_TEST(a_push_whose_client_goes_leaves_nothing),
 		SERVICE_TEST(verify_finds_what_is_damaged),
 		SERVICE_TEST(models_survive_the_daemon_in_the_spool),

@@ -2,7 +2,10 @@
 /*
  * Chunks: the unit in which models are placed, checked and shared. A chunk is
  * known by the SHA-256 digest of its bytes, so that models which have tensors in
- * common have their chunks in common.
+ * common have their chunks in common. Its checksum, XXH3 of 64 bits, follows from
+ * the same bytes and is checked whenever they have been moved: it finds what
+ * memory, disks and networks do to them, and costs next to nothing. Who pushes
+ * claims both, and both are checked when the bytes arrive.
  *
  * A model's tensors stand one after the other in execution order, each at a
  * multiple of MODEL_ALIGNMENT; this is the model's image, what a weights buffer
@@ -36,6 +39,7 @@ struct model_digest {
 
 struct model_chunk {
 	struct model_digest digest;
+	uint64_t checksum;
 	uint32_t size;
 	uint64_t offset; /* in the image */
 };
@@ -46,6 +50,8 @@ bool model_digest_equal(const struct model_digest *a, const struct model_digest 
 void model_digest_format(const struct model_digest *digest, char text[MODEL_DIGEST_TEXT_LEN]);
 /* 64 digits in lower case. -EINVAL. */
 int model_digest_parse(const char *text, struct model_digest *digest);
+
+uint64_t model_checksum(const void *data, size_t size);
 
 /*
  * Where tensors of these sizes stand in the image, and its chunks, without

@@ -166,7 +166,8 @@ const void *model_image_chunk(struct model_image *image, uint32_t index)
 int model_image_digest(struct model_image *image, uint32_t chunk)
 {
 	struct model_chunk *described = &image->manifest.chunks[chunk];
+	const void *bytes = model_image_chunk(image, chunk);
 
-	return model_digest_make(model_image_chunk(image, chunk), described->size,
-				 &described->digest);
+	described->checksum = model_checksum(bytes, described->size);
+	return model_digest_make(bytes, described->size, &described->digest);
 }

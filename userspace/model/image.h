@@ -29,7 +29,7 @@ void model_image_destroy(struct model_image *image);
 /* The bytes of a chunk, until the next call. */
 const void *model_image_chunk(struct model_image *image, uint32_t chunk);
 
-/* Puts a chunk's digest into the manifest. -EIO. */
+/* Puts a chunk's digest and checksum into the manifest. -EIO. */
 int model_image_digest(struct model_image *image, uint32_t chunk);
 
 #endif

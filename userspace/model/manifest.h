@@ -20,7 +20,7 @@
 
 #include <jansson.h>
 
-#define MODEL_MANIFEST_FORMAT 1
+#define MODEL_MANIFEST_FORMAT 2
 #define MODEL_NAME_MAX 63
 
 struct model_manifest_tensor {

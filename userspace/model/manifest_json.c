@@ -2,10 +2,10 @@
 /*
  * Manifests as JSON:
  *
- *	{"format": 1, "name": "bert", "size": 437928960,
+ *	{"format": 2, "name": "bert", "size": 437928960,
  *	 "tensors": [{"name": "embeddings.word.weight", "dtype": "F32",
  *	              "shape": [30522, 768], "offset": 0, "size": 93763584, "chunk": 0}, ...],
- *	 "chunks": [{"sha256": "5f...", "size": 4194304, "offset": 0}, ...],
+ *	 "chunks": [{"sha256": "5f...", "xxh3": "0c...", "size": 4194304, "offset": 0}, ...],
  *	 "layers": [{"name": "embeddings.word", "tensors": 1, "bytes": 93763584,
  *	             "flops": 786432}, ...]}
  *
@@ -120,18 +120,34 @@ static int read_tensor(const struct object *object, struct model_manifest *manif
 	return err;
 }
 
+/* 16 digits in lower case: JSON has no whole numbers of 64 bits. */
+static int get_checksum(const struct object *object, const char *field, uint64_t *checksum)
+{
+	const char *text;
+	int err = get_text(object, field, &text);
+
+	if (err)
+		return err;
+	if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
+		return complain(object, field, "not 16 hexadecimal digits");
+	*checksum = strtoull(text, NULL, 16);
+	return 0;
+}
+
 static int read_chunk(const struct object *object, struct model_manifest *manifest)
 {
 	struct model_chunk *chunk = &manifest->chunks[object->index];
 	uint64_t size;
 	const char *digest;
-	int err = check_fields(object, 3);
+	int err = check_fields(object, 4);
 
 	manifest->chunk_count++;
 	if (!err)
 		err = get_text(object, "sha256", &digest);
 	if (!err && model_digest_parse(digest, &chunk->digest))
 		err = complain(object, "sha256", "not 64 hexadecimal digits");
+	if (!err)
+		err = get_checksum(object, "xxh3", &chunk->checksum);
 	if (!err)
 		err = get_number(object, "size", MODEL_CHUNK_MAX, &size);
 	if (!err)
@@ -257,11 +273,12 @@ static json_t *encode_tensor(const struct model_manifest_tensor *tensor)
 
 static json_t *encode_chunk(const struct model_chunk *chunk)
 {
-	char digest[MODEL_DIGEST_TEXT_LEN];
+	char digest[MODEL_DIGEST_TEXT_LEN], checksum[17];
 
 	model_digest_format(&chunk->digest, digest);
-	return json_pack("{s:s, s:I, s:I}", "sha256", digest, "size", (json_int_t)chunk->size,
-			 "offset", (json_int_t)chunk->offset);
+	snprintf(checksum, sizeof(checksum), "%016" PRIx64, chunk->checksum);
+	return json_pack("{s:s, s:s, s:I, s:I}", "sha256", digest, "xxh3", checksum, "size",
+			 (json_int_t)chunk->size, "offset", (json_int_t)chunk->offset);
 }
 
 static json_t *encode_layer(const struct model_manifest_layer *layer)

@@ -140,28 +140,77 @@ static int by_number(const void *a, const void *b)
 	return i < j ? -1 : i > j;
 }
 
-/* Each chunk once, however often the model has it, in execution order. */
+/* Chunks of the model by their digests, and which of them another model has with its checksum. */
+struct confirming {
+	struct push *push;
+	const uint32_t *list;
+	bool *confirmed;
+	int err;
+};
+
+/*
+ * What others have pushed was checked when it arrived, so their manifests are right about the
+ * checksums of what need not be sent again. Both lists are sorted.
+ */
+static void confirm(const struct catalog_model *model, void *arg)
+{
+	struct confirming *confirming = arg;
+	const struct model_manifest *pushed = &confirming->push->model;
+	const struct manifest *other = model->uploading ? NULL : manifests_find(model);
+	uint32_t i = 0, j = 0;
+
+	while (other && i < pushed->chunk_count && j < other->model.chunk_count) {
+		const struct model_chunk *mine = &pushed->chunks[confirming->list[i]];
+		const struct model_chunk *theirs = manifest_sorted(other, j);
+		int order = memcmp(mine->digest.bytes, theirs->digest.bytes, MODEL_DIGEST_LEN);
+
+		if (!order && mine->checksum != theirs->checksum)
+			confirming->err = -EBADMSG;
+		confirming->confirmed[i] |= !order;
+		i += order <= 0;
+		j += order > 0;
+	}
+}
+
+/*
+ * Each chunk once, however often the model has it, in execution order. One that is held but
+ * whose checksum nobody knows is wanted, too: nobody could check it after a load.
+ */
 static int find_missing(struct push *push)
 {
 	struct model_chunk *chunks = push->model.chunks;
-	uint32_t *list = calloc(push->model.chunk_count + 1, sizeof(*list)), count = 0;
+	uint32_t count = push->model.chunk_count;
+	uint32_t *list = calloc(count + 1, sizeof(*list));
+	struct confirming confirming = { .push = push, .list = list };
 
 	push->missing = list;
-	if (!list)
+	confirming.confirmed = calloc(count + 1, sizeof(*confirming.confirmed));
+	if (!list || !confirming.confirmed) {
+		free(confirming.confirmed);
 		return -ENOMEM;
-	for (uint32_t i = 0; i < push->model.chunk_count; i++)
-		if (!held(push->models->catalog, chunks[i].digest.bytes))
-			list[count++] = i;
+	}
+	for (uint32_t i = 0; i < count; i++)
+		list[i] = i;
 	qsort_r(list, count, sizeof(*list), by_digest, chunks);
+	catalog_model_each(push->models->catalog, confirm, &confirming);
 	for (uint32_t i = 0; i < count; i++) {
-		if (i && model_digest_equal(&chunks[list[i]].digest, &chunks[list[i - 1]].digest))
+		const struct model_chunk *chunk = &chunks[list[i]];
+
+		/* What is written to the list is never in front of what is read. */
+		if (i && model_digest_equal(&chunk->digest, &chunks[list[i - 1]].digest)) {
+			if (chunk->checksum != chunks[list[i - 1]].checksum)
+				confirming.err = -EBADMSG;
 			continue;
-		push->missing_bytes += chunks[list[i]].size;
+		}
+		if (confirming.confirmed[i] && held(push->models->catalog, chunk->digest.bytes))
+			continue;
+		push->missing_bytes += chunk->size;
 		list[push->missing_count++] = list[i];
 	}
 	qsort(list, push->missing_count, sizeof(*list), by_number);
 	push->sent = calloc(push->missing_count + 1, sizeof(*push->sent));
-	return push->sent ? 0 : -ENOMEM;
+	free(confirming.confirmed);
+	return push->sent ? confirming.err : -ENOMEM;
 }
 
 static void on_synced(const struct catalog_result *result, void *arg)
@@ -178,8 +227,14 @@ static void on_synced(const struct catalog_result *result, void *arg)
 		err = fd < 0 ? fd : 0;
 	}
 	if (err) {
-		client_refuse(push->client, err, "push: %s",
-			      result->err ? result->error : strerror(-err));
+		const char *why = strerror(-err);
+
+		if (result->err)
+			why = result->error;
+		else if (err == -EBADMSG)
+			why = "chunks: an xxh3 is not that of the bytes that have the sha256: "
+			      "push with the distmindctl of this version";
+		client_refuse(push->client, err, "push: %s", why);
 		push_end(push);
 		return;
 	}
@@ -360,8 +415,11 @@ static void on_kept(void *arg, uint32_t which, int err)
 static bool store_next(struct push *push)
 {
 	const struct model_chunk *chunk = &push->model.chunks[push->missing[push->next]];
-	int err = chunks_add(&push->models->chunks, push->bytes + push->offset, chunk->size,
-			     chunk->digest.bytes, &push->wait, push->next);
+	int err = -EBADMSG;
+
+	if (model_checksum(push->bytes + push->offset, chunk->size) == chunk->checksum)
+		err = chunks_add(&push->models->chunks, push->bytes + push->offset, chunk->size,
+				 chunk->digest.bytes, &push->wait, push->next);
 
 	if (err == -ENOSPC && room_elsewhere(push, chunk->size)) {
 		/* Donors take what is theirs, and then it need not be here any more. */
