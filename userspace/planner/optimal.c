@@ -25,6 +25,10 @@
  * taken from it first would have a state in the heap, itself or one as good,
  * with a lower bound: hence the first is the optimum. Integers make all of these
  * comparisons exact.
+ *
+ * How many states that takes depends on the model. planner_bounded() leaves out cuts
+ * first, which bounds everything but the search. After so much effort it goes once
+ * through the cuts, from the most promising states of each, and takes the best then.
  */
 #include "tails.h"
 
@@ -33,6 +37,11 @@
 #include <stdlib.h>
 
 #define NONE UINT32_MAX
+
+/* States looked at and numbers of groups tried for them: some ten milliseconds. */
+#define EFFORT_MAX 10000000
+/* States of each cut from which a search that was given up goes on. */
+#define SWEEP_WIDTH 4
 
 struct state {
 	struct planner_stages stages;
@@ -51,6 +60,8 @@ struct search {
 	uint32_t waiting;
 	uint32_t *fronts; /* owned: for each cut the first of its states */
 	int64_t best;	  /* of the finished ones */
+	uint32_t finished; /* that one, or NONE */
+	uint64_t effort;   /* that is left */
 };
 
 static int64_t longer(int64_t a, int64_t b)
@@ -124,12 +135,19 @@ static bool dominates(const struct planner_stages *a, const struct planner_stage
 	return a->network <= b->network && a->copy <= b->copy && a->compute <= b->compute;
 }
 
+static void spend(struct search *search, uint64_t effort)
+{
+	search->effort = search->effort > effort ? search->effort - effort : 0;
+}
+
 /* Is there one at its cut that is nowhere later? Those that are nowhere earlier are dropped. */
 static bool outdone(struct search *search, uint32_t cut, const struct planner_stages *stages)
 {
-	for (uint32_t i = search->fronts[cut]; i != NONE; i = search->states[i].beside)
+	for (uint32_t i = search->fronts[cut]; i != NONE; i = search->states[i].beside) {
+		spend(search, 1);
 		if (dominates(&search->states[i].stages, stages))
 			return true;
+	}
 	for (uint32_t *link = &search->fronts[cut]; *link != NONE;) {
 		struct state *other = &search->states[*link];
 
@@ -160,14 +178,17 @@ static int add(struct search *search, struct state *state)
 								  tails->copy[cut + 1] -
 								  tails->copy[cut]);
 		state->bound = planner_tails_bound(tails, *stages, cut);
+		spend(search, tails->counted);
 	}
 	if (state->bound >= search->best || outdone(search, cut, stages))
 		return 0;
 	err = reserve(search);
 	if (err)
 		return err;
-	if (cut == tails->last)
+	if (cut == tails->last) {
 		search->best = stages->compute;
+		search->finished = search->count;
+	}
 	state->beside = search->fronts[cut];
 	search->fronts[cut] = search->count;
 	search->states[search->count] = *state;
@@ -183,7 +204,7 @@ static int extend(struct search *search, uint32_t which)
 	int64_t left = tails->launch_cost + tails->compute[tails->last] - tails->compute[from.cut];
 	int err;
 
-	for (uint32_t cut = from.cut + 1; cut <= tails->last; cut++) {
+	for (uint32_t cut = from.cut + 1; cut <= tails->last && search->effort; cut++) {
 		struct state next = { .cut = cut, .before = which };
 
 		next.stages = planner_tails_step(tails, from.stages, from.cut, cut);
@@ -211,19 +232,13 @@ static int collect(const struct search *search, uint32_t which, struct planner_g
 	return 0;
 }
 
-static int run(struct search *search, struct planner_grouping *grouping)
+/* -EAGAIN: the effort was not enough. */
+static int look(struct search *search, struct planner_grouping *grouping)
 {
-	int err = reserve(search);
+	int err;
 
-	if (err)
-		return err;
-	for (uint32_t cut = 0; cut <= search->tails.last; cut++)
-		search->fronts[cut] = NONE;
-	search->best = search->tails.limit;
-	search->states[search->count] = (struct state){ .beside = NONE };
-	heap_push(search, search->count++);
 	/* The grouping that gave the limit is never dropped, so the heap is not empty. */
-	for (;;) {
+	while (search->effort) {
 		uint32_t which = heap_pop(search);
 
 		if (search->states[which].dropped)
@@ -234,12 +249,69 @@ static int run(struct search *search, struct planner_grouping *grouping)
 		if (err)
 			return err;
 	}
+	return -EAGAIN;
 }
 
-int planner_optimal(const struct planner_pipeline *pipeline, struct planner_grouping *grouping)
+/* The state of a cut with the lowest bound above that of another; NONE: there is none. */
+static uint32_t next_promising(const struct search *search, uint32_t cut, int64_t above)
 {
-	struct search search = { 0 };
-	int err = planner_tails_create(&search.tails, pipeline);
+	uint32_t best = NONE;
+
+	for (uint32_t i = search->fronts[cut]; i != NONE; i = search->states[i].beside)
+		if (search->states[i].bound > above && search->states[i].bound < search->best &&
+		    (best == NONE || search->states[i].bound < search->states[best].bound))
+			best = i;
+	return best;
+}
+
+static int sweep(struct search *search)
+{
+	search->effort = UINT64_MAX;
+	for (uint32_t cut = 0; cut < search->tails.last; cut++) {
+		int64_t bound = -1;
+
+		for (int i = 0; i < SWEEP_WIDTH; i++) {
+			uint32_t which = next_promising(search, cut, bound);
+			int err;
+
+			if (which == NONE)
+				break;
+			bound = search->states[which].bound;
+			err = extend(search, which);
+			if (err)
+				return err;
+		}
+	}
+	return 0;
+}
+
+static int run(struct search *search, struct planner_grouping *grouping)
+{
+	int err = reserve(search);
+
+	if (err)
+		return err;
+	for (uint32_t cut = 0; cut <= search->tails.last; cut++)
+		search->fronts[cut] = NONE;
+	search->best = search->tails.limit;
+	search->finished = NONE;
+	search->states[search->count] = (struct state){ .beside = NONE };
+	heap_push(search, search->count++);
+	err = look(search, grouping);
+	if (err != -EAGAIN)
+		return err;
+	err = sweep(search);
+	if (err)
+		return err;
+	return search->finished != NONE ? collect(search, search->finished, grouping) :
+					  planner_tails_fallback(&search->tails, grouping);
+}
+
+static int find(const struct planner_pipeline *pipeline, bool merge, uint64_t effort,
+		struct planner_grouping *grouping)
+{
+	struct search search = { .effort = effort };
+	int err = planner_tails_create(&search.tails, pipeline, merge);
 
 	if (err)
 		return err;
@@ -250,4 +322,14 @@ int planner_optimal(const struct planner_pipeline *pipeline, struct planner_grou
 	free(search.fronts);
 	planner_tails_destroy(&search.tails);
 	return err;
+}
+
+int planner_optimal(const struct planner_pipeline *pipeline, struct planner_grouping *grouping)
+{
+	return find(pipeline, false, UINT64_MAX, grouping);
+}
+
+int planner_bounded(const struct planner_pipeline *pipeline, struct planner_grouping *grouping)
+{
+	return find(pipeline, true, EFFORT_MAX, grouping);
 }

@@ -79,13 +79,23 @@ void planner_schedule(const struct planner_pipeline *pipeline,
  */
 int64_t planner_bound(const struct planner_pipeline *pipeline);
 
-/* The optimum. -ENOMEM. */
+/* The optimum, for comparison: the time it takes has no useful bound. -ENOMEM. */
 int planner_optimal(const struct planner_pipeline *pipeline, struct planner_grouping *grouping);
+
+/* By which part of the optimum planner_bounded() may finish later. */
+#define PLANNER_LOSS 0.01
+
+/*
+ * In bounded time, however many layers there are: up to some hundreds the optimum, of more
+ * one that is at most PLANNER_LOSS later. Where a search for either would take too long, the
+ * best that it has seen. -ENOMEM.
+ */
+int planner_bounded(const struct planner_pipeline *pipeline, struct planner_grouping *grouping);
 
 /*
  * For a network of which the rate may as well be higher or lower by spread, a share
- * below 1: earliest on average over the three, of the optima for each and of the cuts
- * of all of them; finish is that average. Without spread it is the optimum.
+ * below 1: earliest on average over the three, of what planner_bounded() finds for each and of
+ * the cuts of all of them; finish is that average. Without spread it is what that finds.
  * -EINVAL, -ERANGE: as planner_pipeline_create; -ENOMEM.
  */
 int planner_robust(const struct planner_layer *layers, size_t count,

@@ -33,7 +33,7 @@ static int make_cases(struct cases *cases, const struct planner_layer *layers, s
 		if (err)
 			break;
 		cases->count++;
-		err = planner_optimal(&cases->pipelines[i], &cases->optima[i]);
+		err = planner_bounded(&cases->pipelines[i], &cases->optima[i]);
 	}
 	return err;
 }

@@ -53,42 +53,94 @@ static int64_t compute_left(const struct planner_tails *tails, uint32_t cut)
  * before, its compute is no later than in the group after, and nothing else
  * changes.
  */
-static void choose_cuts(struct planner_tails *tails, const struct planner_pipeline *pipeline)
+static bool worth_cutting(const struct planner_pipeline *pipeline, size_t i)
 {
-	size_t n = pipeline->layers;
+	return !i || i == pipeline->layers || pipeline->network[i] != pipeline->network[i + 1] ||
+	       pipeline->copy[i] != pipeline->copy[i + 1];
+}
+
+/*
+ * What layers that are merged may take in the transfers, all together. A path to
+ * the end is some of the reading, then of the copying, then of the computing. Move
+ * each cut of the optimum to the end of the merged layers that it is in: of the
+ * first two parts each gets longer by one such step at most, the third gets
+ * shorter, and groups that have become empty cost nothing any more. So the steps
+ * are such that both are PLANNER_LOSS of the busier stage, and no finish is
+ * earlier than what that takes.
+ */
+static void find_steps(const struct planner_pipeline *pipeline, int64_t *network, int64_t *copy)
+{
+	double read = (double)pipeline->network[pipeline->layers];
+	double copied = (double)pipeline->copy[pipeline->layers];
+	double share = PLANNER_LOSS * (read > copied ? read : copied) / (read + copied);
+
+	*network = (int64_t)(read * share);
+	*copy = (int64_t)(copied * share);
+}
+
+/* All cuts that are worth it or, if these are too many, the ends of merged layers. */
+static void choose_cuts(struct planner_tails *tails, const struct planner_pipeline *pipeline,
+			bool merge)
+{
+	size_t n = pipeline->layers, from = 0, worth = 0;
+	int64_t network = 0, copy = 0;
 	uint32_t cut = 0;
 
+	for (size_t i = 0; i <= n; i++)
+		worth += worth_cutting(pipeline, i);
+	merge = merge && worth > PLANNER_CUTS_EXACT;
+	if (merge)
+		find_steps(pipeline, &network, &copy);
 	for (size_t i = 0; i <= n; i++) {
-		if (i && i < n && pipeline->network[i] == pipeline->network[i + 1] &&
-		    pipeline->copy[i] == pipeline->copy[i + 1])
+		if (!worth_cutting(pipeline, i))
+			continue;
+		if (merge && i && i < n &&
+		    pipeline->network[i + 1] - pipeline->network[from] <= network &&
+		    pipeline->copy[i + 1] - pipeline->copy[from] <= copy)
 			continue;
 		tails->cuts[cut] = (uint32_t)i;
 		tails->network[cut] = pipeline->network[i];
 		tails->copy[cut] = pipeline->copy[i];
 		tails->compute[cut] = pipeline->compute[i];
 		tails->last = cut++;
+		from = i;
 	}
 }
 
-/* Groups of at most so much of a transfer, and of more by a ratio from one to the next. */
-static void try_rule(struct planner_tails *tails, double first, double ratio)
+/*
+ * Groups of at most so much of a transfer, and of more by a ratio from one to the next: their
+ * number, and where they end if there is room for that.
+ */
+static uint32_t follow_rule(const struct planner_tails *tails, struct planner_rule rule,
+			    struct planner_stages *stages, uint32_t *ends)
 {
 	const int64_t *transfer = tails->copy[tails->last] > tails->network[tails->last] ?
 					  tails->copy : tails->network;
-	struct planner_stages stages = { 0 };
 	uint32_t from = 0, count = 0;
 
+	*stages = (struct planner_stages){ 0 };
 	for (uint32_t to = 1; to <= tails->last; to++) {
-		if (to < tails->last && (double)(transfer[to + 1] - transfer[from]) <= first)
+		if (to < tails->last && (double)(transfer[to + 1] - transfer[from]) <= rule.first)
 			continue;
-		stages = planner_tails_step(tails, stages, from, to);
-		first *= ratio;
+		*stages = planner_tails_step(tails, *stages, from, to);
+		rule.first *= rule.ratio;
 		from = to;
+		if (ends)
+			ends[count] = tails->cuts[to];
 		count++;
 	}
+	return count;
+}
+
+static void try_rule(struct planner_tails *tails, struct planner_rule rule)
+{
+	struct planner_stages stages;
+	uint32_t count = follow_rule(tails, rule, &stages, NULL);
+
 	if (stages.compute >= tails->limit)
 		return;
 	tails->limit = stages.compute;
+	tails->rule = rule;
 	/* The optimum is not far from it in this, either. */
 	tails->counted = count + count / 2 + COUNTED_MIN;
 }
@@ -100,13 +152,24 @@ static void find_limit(struct planner_tails *tails)
 	tails->limit = PLANNER_NEVER;
 	for (double part = 1; part < 1024; part *= 1.5)
 		for (double ratio = 0.9; ratio < 1.5; ratio += 0.05)
-			try_rule(tails, all / part, ratio);
+			try_rule(tails, (struct planner_rule){ all / part, ratio });
 	/* That grouping itself is to be found, too. */
 	tails->limit++;
 	if (tails->counted > COUNTED_MAX)
 		tails->counted = COUNTED_MAX;
 	if (tails->counted > tails->last)
 		tails->counted = tails->last;
+}
+
+int planner_tails_fallback(const struct planner_tails *tails, struct planner_grouping *grouping)
+{
+	struct planner_stages stages;
+
+	grouping->ends = calloc(tails->last, sizeof(*grouping->ends));
+	if (!grouping->ends)
+		return -ENOMEM;
+	grouping->count = follow_rule(tails, tails->rule, &stages, grouping->ends);
+	return 0;
 }
 
 /* One first group for all numbers of groups that its end can have after it. */
@@ -186,7 +249,8 @@ int64_t planner_tails_bound(const struct planner_tails *tails, struct planner_st
 	return bound;
 }
 
-int planner_tails_create(struct planner_tails *tails, const struct planner_pipeline *pipeline)
+int planner_tails_create(struct planner_tails *tails, const struct planner_pipeline *pipeline,
+			 bool merge)
 {
 	size_t n = pipeline->layers + 1;
 
@@ -204,7 +268,7 @@ int planner_tails_create(struct planner_tails *tails, const struct planner_pipel
 	if (!tails->cuts || !tails->network || !tails->copy || !tails->compute || !tails->from ||
 	    !tails->to)
 		goto destroy;
-	choose_cuts(tails, pipeline);
+	choose_cuts(tails, pipeline, merge);
 	find_limit(tails);
 	n = (size_t)tails->last * tails->counted;
 	tails->tail_network = calloc(n, sizeof(*tails->tail_network));

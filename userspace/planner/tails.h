@@ -8,6 +8,11 @@
 
 #include "planner.h"
 
+#include <stdbool.h>
+
+/* Up to so many cuts that are worth it, none is left out. */
+#define PLANNER_CUTS_EXACT 256
+
 #define PLANNER_NEVER (INT64_MAX / 4)
 
 /* When the stages are free again. */
@@ -15,10 +20,15 @@ struct planner_stages {
 	int64_t network, copy, compute;
 };
 
+/* Groups of about the same transfer time, or growing or shrinking from one to the next. */
+struct planner_rule {
+	double first, ratio;
+};
+
 /*
  * Where a model is worth cutting, and for each such cut and each number of
  * groups to come after it: lower bounds on the time from a free network and
- * from a free copy stage to the end. Owned by planner_optimal() while it runs.
+ * from a free copy stage to the end. Owned by the search while it runs.
  */
 struct planner_tails {
 	int64_t network_cost, copy_cost, launch_cost;
@@ -26,13 +36,20 @@ struct planner_tails {
 	uint32_t *cuts; /* layers before each cut; the four are last + 1 long */
 	int64_t *network, *copy, *compute; /* sums of the stages before each cut */
 	int64_t limit;	    /* only groupings that finish earlier are of interest */
+	struct planner_rule rule; /* that gave it */
 	uint32_t counted;   /* numbers of groups; the last one means so many or more */
 	uint32_t *from, *to;		   /* numbers, less 1, that a cut can have */
 	int64_t *tail_network, *tail_copy; /* [cut * counted + number - 1] */
 };
 
-/* limit is taken from simple rules. -ENOMEM. */
-int planner_tails_create(struct planner_tails *tails, const struct planner_pipeline *pipeline);
+/*
+ * limit is taken from simple rules. merge: if there are many cuts some are left out, such
+ * that the optimum of the others is at most PLANNER_LOSS later. -ENOMEM.
+ */
+int planner_tails_create(struct planner_tails *tails, const struct planner_pipeline *pipeline,
+			 bool merge);
+/* What the rule gives that gave the limit. -ENOMEM. */
+int planner_tails_fallback(const struct planner_tails *tails, struct planner_grouping *grouping);
 void planner_tails_destroy(struct planner_tails *tails);
 
 /* The stages after one more group. */
