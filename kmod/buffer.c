@@ -12,7 +12,6 @@
  * buffer changes after its creation but its counters, its gpu and place there (see
  * residency.c), and its extents, which are set once (see extent.c).
  */
-#include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 
@@ -80,7 +79,8 @@ struct distmind_buffer *distmind_buffer_create(struct distmind_vgpu *vgpu, u64 s
 	buffer->kind = kind;
 	buffer->count = size >> PAGE_SHIFT;
 	buffer->vgpu = vgpu;
-	buffer->used_ns = ktime_get_ns();
+	INIT_LIST_HEAD(&buffer->mappings);
+	mutex_init(&buffer->mappings_lock);
 
 	buffer->gpu = distmind_vgpu_get_gpu(vgpu);
 	if (IS_ERR(buffer->gpu)) {

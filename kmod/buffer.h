@@ -3,7 +3,10 @@
 #define _DISTMIND_BUFFER_H
 
 #include <linux/kref.h>
+#include <linux/list.h>
 #include <linux/mm_types.h>
+#include <linux/mutex.h>
+#include <linux/rbtree.h>
 #include <linux/rcupdate.h>
 #include <uapi/linux/distmind.h>
 
@@ -16,6 +19,15 @@ struct distmind_vgpu;
 #define DISTMIND_BUFFER_MAX_SHIFT	40
 #define DISTMIND_BUFFER_MAX		BIT_ULL(DISTMIND_BUFFER_MAX_SHIFT)
 
+#define DISTMIND_PINNER_LEN		32
+
+/* Whether a buffer has a place in the heap, and whether it must stay there. */
+enum distmind_buffer_use {
+	DISTMIND_BUFFER_OUT,
+	DISTMIND_BUFFER_IDLE,
+	DISTMIND_BUFFER_HELD,
+};
+
 /**
  * struct distmind_buffer - memory of a vgpu
  * @ref: see the top of buffer.c
@@ -24,13 +36,23 @@ struct distmind_vgpu;
  * @vgpu: whose quota it is charged to; held
  * @gpu: whose heap it is for; held; see the top of residency.c for who changes it
  * @gpu_id: number of that gpu, for those who only show it
- * @resident: it has a place in the heap; under the heap's lock
+ * @resident: it has a place in the heap; under the heap's lock and its use_lock
  * @start: first page in the heap, if it has a place there
  * @count: how many pages
  * @pages: the pages
+ * @in_ranges: in the heap's tree of ranges, if it has a place there
+ * @gap: free pages before it there
+ * @largest_gap: the largest such gap of the tree below it
+ * @use: what it is in; this and the next four are under the heap's use_lock
+ * @in_held: if it is held: in the heap's tree of those
+ * @in_idle: if it is idle: in the heap's list of those
  * @active: jobs on lanes that use it, once for each argument
- * @used_ns: when one last did
  * @pins: how often dma-buf importers have pinned it
+ * @in_pinned: in the heap's list of pinned ones, if it is
+ * @pinner: the device that pinned it last; under use_lock
+ * @pinner_pid: the process that had it do so
+ * @mappings: of its dma-bufs by devices; under @mappings_lock
+ * @mappings_lock: see dmabuf.c
  * @exports: how many dma-bufs of it there are
  * @extents: how it is being filled, or NULL; see extent.c
  * @rcu: dumps read the table of buffers without a lock
@@ -46,9 +68,21 @@ struct distmind_buffer {
 	unsigned long start;
 	unsigned long count;
 	struct page **pages;
-	atomic_t active;
-	u64 used_ns;
-	atomic_t pins;
+	struct rb_node in_ranges;
+	unsigned long gap;
+	unsigned long largest_gap;
+	enum distmind_buffer_use use;
+	union {
+		struct rb_node in_held;
+		struct list_head in_idle;
+	};
+	u32 active;
+	u32 pins;
+	struct list_head in_pinned;
+	char pinner[DISTMIND_PINNER_LEN];
+	pid_t pinner_pid;
+	struct list_head mappings;
+	struct mutex mappings_lock; /* see above */
 	atomic_t exports;
 	struct distmind_extents *extents;
 	struct rcu_head rcu;

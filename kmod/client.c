@@ -245,7 +245,7 @@ static int buffer_info(struct file *file, void *arg, void __user *user)
 	info->heap_offset = distmind_buffer_offset(buffer);
 	info->kind = buffer->kind;
 	info->gpu = buffer->gpu_id;
-	info->pins = atomic_read(&buffer->pins);
+	info->pins = READ_ONCE(buffer->pins);
 	distmind_buffer_put(buffer);
 	return 0;
 }
@@ -479,7 +479,7 @@ static void add_usage(void *object, void *arg)
 		usage->shared += size;
 	if (READ_ONCE(buffer->resident))
 		usage->resident += size;
-	if (atomic_read(&buffer->pins) || atomic_read(&buffer->active))
+	if (READ_ONCE(buffer->pins) || READ_ONCE(buffer->active))
 		usage->active += size;
 }
 

@@ -4,9 +4,16 @@
  *
  * A dma-buf holds its buffer until it is released. This is a dynamic exporter:
  * it has pin and unpin. Pins are counted, because several importers pin at the
- * same time and the core pins on behalf of those who cannot be moved. What is
- * pinned keeps its place in the heap; map and unmap come with the reservation
- * lock held on all kernels.
+ * same time and the core pins on behalf of those who cannot be moved; see pin.c for
+ * what that means. Map and unmap come with the reservation lock of the dma-buf held on
+ * all kernels.
+ *
+ * What was exported read-only is mapped for devices to read only: a device that was
+ * told otherwise could write.
+ *
+ * A buffer knows all mappings of it by devices, of whichever dma-buf, so that access by
+ * the processor can be made to see what they wrote. buffer->mappings_lock guards the
+ * list; it nests inside the reservation lock.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
@@ -17,57 +24,116 @@
 #include "buffer.h"
 #include "compat.h"
 #include "dmabuf.h"
-#include "residency.h"
+#include "pin.h"
 #include <uapi/linux/distmind.h>
+
+/**
+ * struct mapping - a buffer, as a device sees it
+ * @in_buffer: in the buffer's list
+ * @device: which; the attachment keeps it
+ * @direction: what it may do
+ * @table: where
+ */
+struct mapping {
+	struct list_head in_buffer;
+	struct device *device;
+	enum dma_data_direction direction;
+	struct sg_table table;
+};
+
+static bool is_writable(const struct dma_buf *dmabuf)
+{
+	return dmabuf->file->f_mode & FMODE_WRITE;
+}
 
 static int dmabuf_pin(struct dma_buf_attachment *attachment)
 {
-	struct distmind_buffer *buffer = attachment->dmabuf->priv;
-
-	atomic_inc(&buffer->pins);
-	return 0;
+	return distmind_pin_add(attachment->dmabuf->priv, dev_name(attachment->dev));
 }
 
 static void dmabuf_unpin(struct dma_buf_attachment *attachment)
 {
-	struct distmind_buffer *buffer = attachment->dmabuf->priv;
-
-	if (atomic_dec_and_test(&buffer->pins))
-		distmind_residency_wake();
+	distmind_pin_del(attachment->dmabuf->priv);
 }
 
 static struct sg_table *dmabuf_map(struct dma_buf_attachment *attachment,
 				   enum dma_data_direction direction)
 {
 	struct distmind_buffer *buffer = attachment->dmabuf->priv;
-	struct sg_table *table;
+	struct mapping *mapping;
 	int err;
 
-	table = kzalloc(sizeof(*table), GFP_KERNEL);
-	if (!table)
+	if (direction != DMA_TO_DEVICE && !is_writable(attachment->dmabuf))
+		return ERR_PTR(-EACCES);
+	mapping = kzalloc(sizeof(*mapping), GFP_KERNEL);
+	if (!mapping)
 		return ERR_PTR(-ENOMEM);
-	err = sg_alloc_table_from_pages(table, buffer->pages, buffer->count, 0,
+	mapping->device = attachment->dev;
+	mapping->direction = direction;
+	err = sg_alloc_table_from_pages(&mapping->table, buffer->pages, buffer->count, 0,
 					distmind_buffer_size(buffer), GFP_KERNEL);
 	if (err)
 		goto err_free;
-	err = dma_map_sgtable(attachment->dev, table, direction, 0);
+	err = dma_map_sgtable(attachment->dev, &mapping->table, direction, 0);
 	if (err)
 		goto err_table;
-	return table;
+	mutex_lock(&buffer->mappings_lock);
+	list_add_tail(&mapping->in_buffer, &buffer->mappings);
+	mutex_unlock(&buffer->mappings_lock);
+	return &mapping->table;
 
 err_table:
-	sg_free_table(table);
+	sg_free_table(&mapping->table);
 err_free:
-	kfree(table);
+	kfree(mapping);
 	return ERR_PTR(err);
 }
 
 static void dmabuf_unmap(struct dma_buf_attachment *attachment, struct sg_table *table,
 			 enum dma_data_direction direction)
 {
+	struct distmind_buffer *buffer = attachment->dmabuf->priv;
+	struct mapping *mapping = container_of(table, struct mapping, table);
+
+	mutex_lock(&buffer->mappings_lock);
+	list_del(&mapping->in_buffer);
+	mutex_unlock(&buffer->mappings_lock);
 	dma_unmap_sgtable(attachment->dev, table, direction, 0);
 	sg_free_table(table);
-	kfree(table);
+	kfree(mapping);
+}
+
+/*
+ * The direction is a device's: from it is what the processor reads. Each mapping is
+ * synchronised in the direction in which it was made.
+ */
+static int dmabuf_begin_cpu_access(struct dma_buf *dmabuf, enum dma_data_direction direction)
+{
+	struct distmind_buffer *buffer = dmabuf->priv;
+	struct mapping *mapping;
+
+	if (direction != DMA_FROM_DEVICE && !is_writable(dmabuf))
+		return -EACCES;
+	if (mutex_lock_killable(&buffer->mappings_lock))
+		return -EINTR;
+	list_for_each_entry(mapping, &buffer->mappings, in_buffer)
+		dma_sync_sgtable_for_cpu(mapping->device, &mapping->table, mapping->direction);
+	mutex_unlock(&buffer->mappings_lock);
+	return 0;
+}
+
+static int dmabuf_end_cpu_access(struct dma_buf *dmabuf, enum dma_data_direction direction)
+{
+	struct distmind_buffer *buffer = dmabuf->priv;
+	struct mapping *mapping;
+
+	if (mutex_lock_killable(&buffer->mappings_lock))
+		return -EINTR;
+	list_for_each_entry(mapping, &buffer->mappings, in_buffer)
+		dma_sync_sgtable_for_device(mapping->device, &mapping->table,
+					    mapping->direction);
+	mutex_unlock(&buffer->mappings_lock);
+	return 0;
 }
 
 static int dmabuf_mmap(struct dma_buf *dmabuf, struct vm_area_struct *vma)
@@ -79,7 +145,6 @@ static void dmabuf_release(struct dma_buf *dmabuf)
 {
 	struct distmind_buffer *buffer = dmabuf->priv;
 
-	WARN_ON(atomic_read(&buffer->pins) < 0);
 	atomic_dec(&buffer->exports);
 	distmind_buffer_put(buffer);
 }
@@ -89,6 +154,8 @@ static const struct dma_buf_ops dmabuf_ops = {
 	.unpin = dmabuf_unpin,
 	.map_dma_buf = dmabuf_map,
 	.unmap_dma_buf = dmabuf_unmap,
+	.begin_cpu_access = dmabuf_begin_cpu_access,
+	.end_cpu_access = dmabuf_end_cpu_access,
 	.mmap = dmabuf_mmap,
 	.release = dmabuf_release,
 };
@@ -129,7 +196,7 @@ struct distmind_buffer *distmind_dmabuf_import(int fd, bool *writable)
 	if (dmabuf->ops == &dmabuf_ops) {
 		buffer = dmabuf->priv;
 		distmind_buffer_get(buffer);
-		*writable = dmabuf->file->f_mode & FMODE_WRITE;
+		*writable = is_writable(dmabuf);
 	}
 	dma_buf_put(dmabuf);
 	return buffer;

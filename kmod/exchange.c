@@ -159,7 +159,7 @@ int distmind_exchange(struct distmind_sched *sched, struct distmind_engine_excha
 	lane->fetching = false;
 	if (!lane->offered)
 		err = sched->error ? -ENODEV : left < 0 ? -EINTR : -ETIMEDOUT;
-	else if (distmind_residency_try(container_of(sched, struct distmind_gpu, sched), lane->job, ktime_get_ns()))
+	else if (distmind_residency_try(container_of(sched, struct distmind_gpu, sched), lane->job))
 		deliver(sched, lane, &arg->job);
 	else
 		admitting = true;

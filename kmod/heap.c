@@ -15,9 +15,18 @@
  * next must not meet page table entries of the one before. The lock nests inside
  * mmap_lock and outside of the mapping's own, and is never held around user access.
  *
+ * Ranges are a tree whose nodes are in the buffers, each of which knows how much is
+ * free before it. So neither coming nor going allocates anything, and neither can
+ * fail for lack of memory; a place is found in O(log n) of the buffers.
+ *
+ * heap->use_lock is a spinlock inside heap->lock and inside the scheduler's lock. It
+ * guards who uses a buffer and, from that, whether it is held or idle. buffer->resident
+ * changes under both locks and may be read under either.
+ *
  * A heap is part of its gpu and lives as long; each buffer holds its gpu.
  */
 #include <linux/mm.h>
+#include <linux/rbtree_augmented.h>
 #include <linux/sched/signal.h>
 
 #include "buffer.h"
@@ -29,12 +38,36 @@
 /* A fault fills in at most as much as one page table holds. */
 #define FAULT_PAGES	(PMD_SIZE >> PAGE_SHIFT)
 
+static unsigned long end_of(const struct distmind_buffer *buffer)
+{
+	return buffer->start + buffer->count;
+}
+
+static unsigned long gap_of(const struct distmind_buffer *buffer)
+{
+	return buffer->gap;
+}
+
+RB_DECLARE_CALLBACKS_MAX(static, gaps, struct distmind_buffer, in_ranges, unsigned long,
+			 largest_gap, gap_of);
+
+static struct distmind_buffer *range_entry(const struct rb_node *node)
+{
+	return rb_entry_safe(node, struct distmind_buffer, in_ranges);
+}
+
 void distmind_heap_init(struct distmind_heap *heap, unsigned long pages, int node,
 			struct inode *inode)
 {
+	int kind;
+
 	mutex_init(&heap->lock);
-	mt_init_flags(&heap->ranges, MT_FLAGS_ALLOC_RANGE | MT_FLAGS_LOCK_EXTERN);
-	mt_set_external_lock(&heap->ranges, &heap->lock);
+	spin_lock_init(&heap->use_lock);
+	heap->ranges = RB_ROOT;
+	heap->held = RB_ROOT;
+	for (kind = 0; kind < DISTMIND_BUFFER__COUNT; kind++)
+		INIT_LIST_HEAD(&heap->idle[kind]);
+	INIT_LIST_HEAD(&heap->pinned);
 	heap->pages = pages;
 	heap->used = 0;
 	heap->node = node;
@@ -44,45 +77,206 @@ void distmind_heap_init(struct distmind_heap *heap, unsigned long pages, int nod
 
 void distmind_heap_destroy(struct distmind_heap *heap)
 {
-	mutex_lock(&heap->lock);
-	__mt_destroy(&heap->ranges);
-	mutex_unlock(&heap->lock);
+	WARN_ON(!RB_EMPTY_ROOT(&heap->ranges) || heap->pinned_count);
 	iput(heap->inode);
+}
+
+static void range_insert(struct distmind_heap *heap, struct distmind_buffer *buffer)
+{
+	struct rb_node **link = &heap->ranges.rb_node, *parent = NULL;
+	struct distmind_buffer *before = NULL, *after = NULL;
+
+	while (*link) {
+		struct distmind_buffer *other = range_entry(*link);
+
+		parent = *link;
+		if (buffer->start < other->start) {
+			after = other;
+			link = &parent->rb_left;
+		} else {
+			before = other;
+			link = &parent->rb_right;
+		}
+	}
+	buffer->gap = buffer->start - (before ? end_of(before) : 0);
+	buffer->largest_gap = buffer->gap;
+	rb_link_node(&buffer->in_ranges, parent, link);
+	gaps.propagate(parent, NULL);
+	rb_insert_augmented(&buffer->in_ranges, &heap->ranges, &gaps);
+	if (after) {
+		after->gap = after->start - end_of(buffer);
+		gaps.propagate(&after->in_ranges, NULL);
+	}
+}
+
+static void range_erase(struct distmind_heap *heap, struct distmind_buffer *buffer)
+{
+	struct distmind_buffer *before = range_entry(rb_prev(&buffer->in_ranges));
+	struct distmind_buffer *after = range_entry(rb_next(&buffer->in_ranges));
+
+	rb_erase_augmented(&buffer->in_ranges, &heap->ranges, &gaps);
+	if (after) {
+		after->gap = after->start - (before ? end_of(before) : 0);
+		gaps.propagate(&after->in_ranges, NULL);
+	}
+}
+
+/* The first range of so many pages that no buffer covers. */
+static bool find_gap(const struct distmind_heap *heap, unsigned long count, unsigned long *start)
+{
+	const struct distmind_buffer *buffer = range_entry(heap->ranges.rb_node);
+	const struct distmind_buffer *left;
+
+	if (!buffer || buffer->largest_gap < count) {
+		buffer = range_entry(rb_last(&heap->ranges));
+		*start = buffer ? end_of(buffer) : 0;
+		return heap->pages - *start >= count;
+	}
+	/* Below each that is looked at there is one: on the left, itself, or on the right. */
+	for (;;) {
+		left = range_entry(buffer->in_ranges.rb_left);
+		if (left && left->largest_gap >= count) {
+			buffer = left;
+			continue;
+		}
+		if (buffer->gap >= count)
+			break;
+		buffer = range_entry(buffer->in_ranges.rb_right);
+	}
+	*start = buffer->start - buffer->gap;
+	return true;
+}
+
+/* The buffer that covers a page, or the first one after it. */
+static struct distmind_buffer *range_from(const struct distmind_heap *heap, unsigned long page)
+{
+	struct rb_node *node = heap->ranges.rb_node;
+	struct distmind_buffer *found = NULL;
+
+	while (node) {
+		struct distmind_buffer *buffer = range_entry(node);
+
+		if (end_of(buffer) > page) {
+			found = buffer;
+			node = node->rb_left;
+		} else {
+			node = node->rb_right;
+		}
+	}
+	return found;
+}
+
+static bool held_less(struct rb_node *a, const struct rb_node *b)
+{
+	return rb_entry(a, struct distmind_buffer, in_held)->start <
+	       rb_entry(b, struct distmind_buffer, in_held)->start;
+}
+
+/* After its place or its users have changed; under use_lock. */
+void distmind_heap_settle(struct distmind_heap *heap, struct distmind_buffer *buffer)
+{
+	enum distmind_buffer_use use = DISTMIND_BUFFER_OUT;
+
+	lockdep_assert_held(&heap->use_lock);
+	if (buffer->resident)
+		use = buffer->active || buffer->pins ? DISTMIND_BUFFER_HELD : DISTMIND_BUFFER_IDLE;
+	if (use == buffer->use)
+		return;
+	if (buffer->use == DISTMIND_BUFFER_HELD)
+		rb_erase(&buffer->in_held, &heap->held);
+	else if (buffer->use == DISTMIND_BUFFER_IDLE)
+		list_del(&buffer->in_idle);
+	buffer->use = use;
+	if (use == DISTMIND_BUFFER_HELD)
+		rb_add(&buffer->in_held, &heap->held, held_less);
+	else if (use == DISTMIND_BUFFER_IDLE)
+		list_add_tail(&buffer->in_idle, &heap->idle[buffer->kind]);
+}
+
+/* Under the lock; nobody covers the range. */
+void distmind_heap_place_at(struct distmind_heap *heap, struct distmind_buffer *buffer,
+			    unsigned long start)
+{
+	lockdep_assert_held(&heap->lock);
+	buffer->start = start;
+	range_insert(heap, buffer);
+	heap->used += buffer->count;
+	spin_lock(&heap->use_lock);
+	/* Whoever sees it resident sees where. */
+	smp_store_release(&buffer->resident, true);
+	distmind_heap_settle(heap, buffer);
+	spin_unlock(&heap->use_lock);
 }
 
 /* -ENOSPC: there is no contiguous range of that size. Under the lock. */
 int distmind_heap_place(struct distmind_heap *heap, struct distmind_buffer *buffer)
 {
-	MA_STATE(mas, &heap->ranges, 0, 0);
-	int err = -EBUSY;
+	unsigned long start;
 
 	lockdep_assert_held(&heap->lock);
-	if (buffer->count <= heap->pages)
-		err = mas_empty_area(&mas, 0, heap->pages - 1, buffer->count);
-	if (!err) {
-		buffer->start = mas.index;
-		mas_set_range(&mas, buffer->start, buffer->start + buffer->count - 1);
-		err = mas_store_gfp(&mas, buffer, GFP_KERNEL);
-	}
-	if (err)
-		return err == -EBUSY ? -ENOSPC : err;
-	heap->used += buffer->count;
-	/* Whoever sees it resident sees where. */
-	smp_store_release(&buffer->resident, true);
+	if (!find_gap(heap, buffer->count, &start))
+		return -ENOSPC;
+	distmind_heap_place_at(heap, buffer, start);
 	return 0;
 }
 
-/* Under the lock; the caller has seen to it that nobody uses it. */
-void distmind_heap_withdraw(struct distmind_heap *heap, struct distmind_buffer *buffer)
+/* Without the engine's mapping of it; false if somebody uses it. */
+static bool take_out(struct distmind_heap *heap, struct distmind_buffer *buffer)
 {
-	MA_STATE(mas, &heap->ranges, buffer->start, buffer->start + buffer->count - 1);
+	bool idle;
+
+	spin_lock(&heap->use_lock);
+	idle = buffer->use == DISTMIND_BUFFER_IDLE;
+	if (idle) {
+		WRITE_ONCE(buffer->resident, false);
+		distmind_heap_settle(heap, buffer);
+	}
+	spin_unlock(&heap->use_lock);
+	if (idle) {
+		range_erase(heap, buffer);
+		heap->used -= buffer->count;
+	}
+	return idle;
+}
+
+static void unmap_range(struct distmind_heap *heap, unsigned long start, unsigned long count)
+{
+	unmap_mapping_range(heap->inode->i_mapping, (loff_t)start << PAGE_SHIFT,
+			    (loff_t)count << PAGE_SHIFT, 1);
+}
+
+/* Put a resident buffer out; returns false if it is in use. Under the lock. */
+bool distmind_heap_evict(struct distmind_heap *heap, struct distmind_buffer *buffer)
+{
+	lockdep_assert_held(&heap->lock);
+	if (!take_out(heap, buffer))
+		return false;
+	heap->evictions++;
+	unmap_range(heap, buffer->start, buffer->count);
+	return true;
+}
+
+/* Put out whatever is in a range; returns false if one of these is in use. Under the lock. */
+bool distmind_heap_clear(struct distmind_heap *heap, unsigned long start, unsigned long count)
+{
+	struct distmind_buffer *buffer = range_from(heap, start), *next;
+	unsigned long from = start, end = start + count;
+	bool clear = true;
 
 	lockdep_assert_held(&heap->lock);
-	WRITE_ONCE(buffer->resident, false);
-	mas_erase(&mas);
-	heap->used -= buffer->count;
-	unmap_mapping_range(heap->inode->i_mapping, (loff_t)buffer->start << PAGE_SHIFT,
-			    (loff_t)buffer->count << PAGE_SHIFT, 1);
+	for (; clear && buffer && buffer->start < end; buffer = next) {
+		next = range_entry(rb_next(&buffer->in_ranges));
+		clear = take_out(heap, buffer);
+		if (clear) {
+			from = min(from, buffer->start);
+			end = max(end, end_of(buffer));
+			heap->evictions++;
+		}
+		cond_resched();
+	}
+	/* As one: it costs much the same for one buffer as for thousands. */
+	unmap_range(heap, from, end - from);
+	return clear;
 }
 
 /* If there is no room it stays outside until a job needs it. */
@@ -100,8 +294,8 @@ int distmind_heap_add(struct distmind_heap *heap, struct distmind_buffer *buffer
 void distmind_heap_del(struct distmind_heap *heap, struct distmind_buffer *buffer)
 {
 	mutex_lock(&heap->lock);
-	if (buffer->resident)
-		distmind_heap_withdraw(heap, buffer);
+	if (buffer->resident && !WARN_ON(!take_out(heap, buffer)))
+		unmap_range(heap, buffer->start, buffer->count);
 	mutex_unlock(&heap->lock);
 }
 
@@ -239,12 +433,10 @@ static vm_fault_t heap_fault(struct vm_fault *vmf)
 	vm_fault_t ret = VM_FAULT_SIGBUS;
 	struct distmind_buffer *buffer;
 
-	MA_STATE(mas, &heap->ranges, vmf->pgoff, vmf->pgoff);
-
 	if (mutex_lock_killable(&heap->lock))
 		return VM_FAULT_NOPAGE;
-	buffer = mas_walk(&mas);
-	if (buffer)
+	buffer = range_from(heap, vmf->pgoff);
+	if (buffer && buffer->start <= vmf->pgoff)
 		ret = distmind_heap_insert(vmf, buffer->pages, buffer->count,
 					   vmf->pgoff - buffer->start);
 	mutex_unlock(&heap->lock);

@@ -3,8 +3,11 @@
 #define _DISTMIND_HEAP_H
 
 #include <linux/fs.h>
-#include <linux/maple_tree.h>
+#include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/rbtree.h>
+#include <linux/spinlock.h>
+#include <uapi/linux/distmind.h>
 
 struct distmind_buffer;
 
@@ -12,19 +15,31 @@ struct distmind_buffer;
  * struct distmind_heap - the memory of a gpu, as an address space of pages
  * @lock: guards @ranges, @used and @evictions, and orders the engine's page faults
  *	against the departure of a buffer
- * @ranges: page offset to the buffer that covers it
+ * @ranges: the buffers that have a place, by where it is
  * @pages: size in pages
  * @used: pages that buffers cover
  * @evictions: how often a buffer was put out to make room
+ * @use_lock: guards which buffers are in use, and what follows up to @node
+ * @held: buffers with a place that must stay there: active or pinned; by where it is
+ * @idle: the other ones with a place, of each kind, the least recently used first
+ * @pinned: buffers that importers have pinned, with a place or without
+ * @pinned_count: length of @pinned
+ * @pinned_pages: their pages
  * @node: NUMA node that pages come from
  * @inode: owns the address space in which the engine has the heap mapped
  */
 struct distmind_heap {
 	struct mutex lock; /* see above */
-	struct maple_tree ranges;
+	struct rb_root ranges;
 	unsigned long pages;
 	unsigned long used;
 	u64 evictions;
+	spinlock_t use_lock; /* see above */
+	struct rb_root held;
+	struct list_head idle[DISTMIND_BUFFER__COUNT];
+	struct list_head pinned;
+	u32 pinned_count;
+	unsigned long pinned_pages;
 	int node;
 	struct inode *inode;
 };
@@ -36,7 +51,11 @@ void distmind_heap_destroy(struct distmind_heap *heap);
 int distmind_heap_add(struct distmind_heap *heap, struct distmind_buffer *buffer);
 void distmind_heap_del(struct distmind_heap *heap, struct distmind_buffer *buffer);
 int distmind_heap_place(struct distmind_heap *heap, struct distmind_buffer *buffer);
-void distmind_heap_withdraw(struct distmind_heap *heap, struct distmind_buffer *buffer);
+void distmind_heap_place_at(struct distmind_heap *heap, struct distmind_buffer *buffer,
+			    unsigned long start);
+bool distmind_heap_evict(struct distmind_heap *heap, struct distmind_buffer *buffer);
+bool distmind_heap_clear(struct distmind_heap *heap, unsigned long start, unsigned long count);
+void distmind_heap_settle(struct distmind_heap *heap, struct distmind_buffer *buffer);
 
 struct page **distmind_heap_alloc_pages(struct distmind_heap *heap, unsigned long count);
 void distmind_heap_free_pages(struct page **pages, unsigned long count);

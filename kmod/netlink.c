@@ -176,7 +176,7 @@ static bool fill_buffer(struct sk_buff *skb, void *object)
 		 put_u64(skb, DISTMIND_A_BUFFER_SIZE, distmind_buffer_size(buffer)) ||
 		 put_u64(skb, DISTMIND_A_BUFFER_OFFSET, distmind_buffer_offset(buffer)) ||
 		 nla_put_u32(skb, DISTMIND_A_BUFFER_KIND, buffer->kind) ||
-		 nla_put_u32(skb, DISTMIND_A_BUFFER_PINS, atomic_read(&buffer->pins)));
+		 nla_put_u32(skb, DISTMIND_A_BUFFER_PINS, READ_ONCE(buffer->pins)));
 }
 
 static bool fill_claim(struct sk_buff *skb, void *object)

@@ -8,15 +8,16 @@
  * does not notice. When a job that uses it gets a lane, it comes back, maybe
  * elsewhere, and, if its vgpu has been bound to another gpu meanwhile, there.
  *
- * Who goes first: what belongs to vgpus that are not on this gpu any more, then
- * weights, which cost nobody anything, then whatever was not used for longest.
+ * Who goes first: what belongs to vgpus that are not on this gpu any more, as far as it
+ * is among the GONE_LOOKS that were not used for longest, then weights, which cost
+ * nobody anything, then whatever was not used for longest. If that has put out
+ * EVICT_MAX and there is no contiguous range yet, one is cleared, whoever is in it. So
+ * what an admission does is bounded by the buffers that must go, and the small ones of
+ * one tenant do not slow down the others.
  *
- * buffer->resident and the ranges are changed under heap->lock. The usual case, all
- * of a job's buffers are there, takes no lock: active is raised, then resident is
- * looked at. Eviction does it the other way round, with a full barrier between, so
- * one of the two sees the other. buffer->gpu changes under move_lock and the lock of
- * the heap that is left, and only of a buffer that is neither resident nor active: so
- * under a heap's lock, what is for that heap stays so.
+ * buffer->gpu changes under move_lock and both locks of the heap that is left, and only
+ * of a buffer that has no place there and is neither active nor pinned: so under
+ * either lock of a heap, what is for that heap stays so.
  *
  * A job that has no room because of the jobs on other lanes, or of what is pinned,
  * waits, on its lane and holding nothing, until one of them goes. It puts nobody out
@@ -30,16 +31,16 @@
 #include "buffer.h"
 #include "gpu.h"
 #include "job.h"
+#include "pin.h"
 #include "queue.h"
 #include "residency.h"
 #include "tenant.h"
 #include "vgpu.h"
 
-/*
- * Who is to go is chosen among all, again for each: with many buffers that takes too
- * long to do it often. After so many looks whoever can go goes.
- */
-#define LOOKS_MAX 65536
+#define GONE_LOOKS	32
+#define EVICT_MAX	16
+/* How often a range is cleared that somebody begins to use meanwhile. */
+#define CLEAR_TRIES	3
 
 static DEFINE_MUTEX(move_lock);
 static DECLARE_WAIT_QUEUE_HEAD(changed_wait);
@@ -52,155 +53,217 @@ void distmind_residency_wake(void)
 		wake_up_all(&changed_wait);
 }
 
-static void activate(struct distmind_job *job)
+/* Under use_lock of the heap that they are for. */
+static void activate(struct distmind_heap *heap, struct distmind_job *job)
 {
 	u32 i;
 
+	lockdep_assert_held(&heap->use_lock);
 	for (i = 0; i < job->arg_count; i++) {
-		if (job->buffers[i])
-			atomic_inc(&job->buffers[i]->active);
+		if (job->buffers[i]) {
+			job->buffers[i]->active++;
+			distmind_heap_settle(heap, job->buffers[i]);
+		}
 	}
 }
 
-static bool deactivate(struct distmind_job *job)
+/* Returns whether one of them has become idle. */
+static bool deactivate(struct distmind_heap *heap, struct distmind_job *job)
 {
 	bool idle = false;
 	u32 i;
 
+	lockdep_assert_held(&heap->use_lock);
 	for (i = 0; i < job->arg_count; i++) {
-		if (job->buffers[i])
-			idle |= atomic_dec_and_test(&job->buffers[i]->active);
+		if (job->buffers[i]) {
+			idle |= !--job->buffers[i]->active;
+			distmind_heap_settle(heap, job->buffers[i]);
+		}
 	}
 	return idle;
+}
+
+/* Whether all its buffers are for this heap; under one of its locks. */
+static bool are_here(const struct distmind_gpu *gpu, const struct distmind_job *job)
+{
+	u32 i;
+
+	for (i = 0; i < job->arg_count; i++) {
+		/* Pairs with move(): it is then resident only if it is here. */
+		if (job->buffers[i] && smp_load_acquire(&job->buffers[i]->gpu) != gpu)
+			return false;
+	}
+	return true;
 }
 
 /*
  * Are all its buffers there? Then they stay, until it is released. Under the
  * scheduler's lock.
  */
-bool distmind_residency_try(struct distmind_gpu *gpu, struct distmind_job *job, u64 now)
+bool distmind_residency_try(struct distmind_gpu *gpu, struct distmind_job *job)
 {
+	struct distmind_heap *heap = &gpu->heap;
+	bool all;
 	u32 i;
 
-	activate(job);
-	/* Pairs with put_out(). */
-	smp_mb();
-	for (i = 0; i < job->arg_count; i++) {
-		struct distmind_buffer *buffer = job->buffers[i];
-
-		if (!buffer)
-			continue;
-		/* In this order: it is resident on the gpu, and at the place, seen then. */
-		if (!smp_load_acquire(&buffer->resident) || READ_ONCE(buffer->gpu) != gpu) {
-			if (deactivate(job))
-				distmind_residency_wake();
-			return false;
-		}
-		WRITE_ONCE(buffer->used_ns, now);
-	}
-	job->admitted = true;
-	return true;
+	spin_lock(&heap->use_lock);
+	all = are_here(gpu, job);
+	for (i = 0; all && i < job->arg_count; i++)
+		all = !job->buffers[i] || job->buffers[i]->resident;
+	if (all)
+		activate(heap, job);
+	spin_unlock(&heap->use_lock);
+	job->admitted = all;
+	return all;
 }
 
 /* The job has left its lane. */
 void distmind_residency_release(struct distmind_job *job)
 {
+	struct distmind_heap *heap = &job->queue->tenant->gpu->heap;
+	bool idle;
+
 	if (!job->admitted)
 		return;
 	job->admitted = false;
-	if (deactivate(job))
+	spin_lock(&heap->use_lock);
+	idle = deactivate(heap, job);
+	spin_unlock(&heap->use_lock);
+	if (idle)
 		distmind_residency_wake();
 }
 
-/* A job on a lane uses it, or somebody has pinned it. */
-static bool stays(const struct distmind_buffer *buffer)
+/* Who is to go next, or NULL. */
+static struct distmind_buffer *find_victim(struct distmind_gpu *gpu)
 {
-	return atomic_read(&buffer->active) || atomic_read(&buffer->pins);
-}
-
-/* Returns false if it is in use. */
-static bool put_out(struct distmind_heap *heap, struct distmind_buffer *buffer)
-{
-	lockdep_assert_held(&heap->lock);
-	WRITE_ONCE(buffer->resident, false);
-	/* Pairs with distmind_residency_try(). */
-	smp_mb();
-	if (stays(buffer)) {
-		WRITE_ONCE(buffer->resident, true);
-		return false;
-	}
-	distmind_heap_withdraw(heap, buffer);
-	heap->evictions++;
-	return true;
-}
-
-/* Whether @a is to go rather than @b. */
-static bool goes_first(const struct distmind_gpu *gpu, const struct distmind_buffer *a,
-		       const struct distmind_buffer *b)
-{
-	bool a_gone = READ_ONCE(a->vgpu->gpu) != gpu, b_gone = READ_ONCE(b->vgpu->gpu) != gpu;
-
-	if (a_gone != b_gone)
-		return a_gone;
-	if (a->kind != b->kind)
-		return a->kind == DISTMIND_BUFFER_WEIGHTS;
-	return READ_ONCE(a->used_ns) < READ_ONCE(b->used_ns);
-}
-
-/* Returns false if there is nobody to put out. Takes what it looked at from *looks. */
-static bool evict_one(struct distmind_gpu *gpu, u32 *looks)
-{
-	struct distmind_heap *heap = &gpu->heap;
+	/* In the order in which the kinds go. */
+	struct list_head *lists[] = {
+		&gpu->heap.idle[DISTMIND_BUFFER_WEIGHTS], &gpu->heap.idle[DISTMIND_BUFFER_DATA],
+	};
 	struct distmind_buffer *buffer, *victim = NULL;
+	u32 i, looks;
 
-	MA_STATE(mas, &heap->ranges, 0, 0);
-
-	mas_for_each(&mas, buffer, ULONG_MAX) {
-		*looks -= min(*looks, 1U);
-		cond_resched();
-		if (stays(buffer))
-			continue;
-		if (!victim || goes_first(gpu, buffer, victim))
-			victim = buffer;
+	lockdep_assert_held(&gpu->heap.use_lock);
+	for (i = 0; i < ARRAY_SIZE(lists); i++) {
+		looks = 0;
+		list_for_each_entry(buffer, lists[i], in_idle) {
+			if (READ_ONCE(buffer->vgpu->gpu) != gpu)
+				return buffer;
+			if (!victim)
+				victim = buffer;
+			if (++looks == GONE_LOOKS)
+				break;
+		}
 	}
-	return victim && put_out(heap, victim);
+	return victim;
 }
 
-/* Whoever is not in use, in one walk. */
-static void evict_all(struct distmind_gpu *gpu)
+/* Returns false if there is nobody to put out. Under the heap's lock: victims stay alive. */
+static bool evict_one(struct distmind_gpu *gpu)
 {
 	struct distmind_heap *heap = &gpu->heap;
-	struct distmind_buffer *buffer;
+	struct distmind_buffer *victim;
 
-	MA_STATE(mas, &heap->ranges, 0, 0);
-
-	mas_for_each(&mas, buffer, ULONG_MAX) {
-		/* The tree changes below it: go on from the next range. */
-		mas_pause(&mas);
-		if (!stays(buffer))
-			put_out(heap, buffer);
-		cond_resched();
-	}
+	do {
+		spin_lock(&heap->use_lock);
+		victim = find_victim(gpu);
+		spin_unlock(&heap->use_lock);
+	} while (victim && !distmind_heap_evict(heap, victim));
+	return victim;
 }
 
-static int place_missing(struct distmind_gpu *gpu, struct distmind_job *job)
+/* The first range of so many pages between those that stay. */
+static bool find_first(const struct distmind_heap *heap, unsigned long count,
+		       unsigned long *start)
 {
-	u32 i, looks = LOOKS_MAX;
-	int err;
+	struct rb_node *node;
 
-	for (i = 0; i < job->arg_count; i++) {
-		struct distmind_buffer *buffer = job->buffers[i];
+	*start = 0;
+	for (node = rb_first(&heap->held); node; node = rb_next(node)) {
+		struct distmind_buffer *buffer = rb_entry(node, struct distmind_buffer, in_held);
 
-		if (!buffer || buffer->resident)
-			continue;
-		while ((err = distmind_heap_place(&gpu->heap, buffer)) == -ENOSPC) {
-			if (!looks || !evict_one(gpu, &looks))
-				return err;
+		if (buffer->start - *start >= count)
+			return true;
+		*start = buffer->start + buffer->count;
+	}
+	return heap->pages - *start >= count;
+}
+
+/* The last one. */
+static bool find_last(const struct distmind_heap *heap, unsigned long count, unsigned long *start)
+{
+	unsigned long end = heap->pages;
+	struct rb_node *node;
+
+	for (node = rb_last(&heap->held); node; node = rb_prev(node)) {
+		struct distmind_buffer *buffer = rb_entry(node, struct distmind_buffer, in_held);
+
+		if (end - buffer->start - buffer->count >= count)
+			break;
+		end = buffer->start;
+	}
+	*start = end - count;
+	return end >= count;
+}
+
+/* What is pinned goes to the end of the heap, so that it cuts it in as few as possible. */
+static bool find_clearable(struct distmind_heap *heap, const struct distmind_buffer *buffer,
+			   unsigned long *start)
+{
+	bool found;
+
+	spin_lock(&heap->use_lock);
+	if (buffer->pins)
+		found = find_last(heap, buffer->count, start) &&
+			distmind_pin_leaves_half(heap, buffer, *start);
+	else
+		found = find_first(heap, buffer->count, start);
+	spin_unlock(&heap->use_lock);
+	return found;
+}
+
+static int place_around(struct distmind_heap *heap, struct distmind_buffer *buffer)
+{
+	unsigned long start;
+	int i;
+
+	for (i = 0; i < CLEAR_TRIES; i++) {
+		if (!find_clearable(heap, buffer, &start))
+			return -ENOSPC;
+		if (distmind_heap_clear(heap, start, buffer->count)) {
+			distmind_heap_place_at(heap, buffer, start);
+			return 0;
 		}
-		if (err)
-			return err;
+	}
+	return -EAGAIN;
+}
+
+static int place(struct distmind_gpu *gpu, struct distmind_buffer *buffer)
+{
+	int i;
+
+	if (READ_ONCE(buffer->pins))
+		return place_around(&gpu->heap, buffer);
+	for (i = 0; distmind_heap_place(&gpu->heap, buffer); i++) {
+		if (i == EVICT_MAX || !evict_one(gpu))
+			return place_around(&gpu->heap, buffer);
 	}
 	return 0;
+}
+
+/* All that the job needs, where there is room, or else @anew: one behind the other. */
+static int place_missing(struct distmind_gpu *gpu, struct distmind_job *job, bool anew)
+{
+	int err = 0;
+	u32 i;
+
+	for (i = 0; !err && i < job->arg_count; i++) {
+		struct distmind_buffer *buffer = job->buffers[i];
+
+		if (buffer && !buffer->resident)
+			err = anew ? place_around(&gpu->heap, buffer) : place(gpu, buffer);
+	}
+	return err;
 }
 
 /* Bit i: argument i is in a buffer that no argument before it is in. */
@@ -234,40 +297,58 @@ static u32 fill_gap(const struct distmind_job *job, u32 mask, unsigned long page
 /*
  * Whether there is room for all of its buffers if all go that can: else nobody has to.
  * The gaps between those that stay are filled in the order in which place_missing()
- * does it. Before the job's own are active.
+ * does it. Before the job's own are active. What stays is what at most
+ * DISTMIND_LANES_MAX jobs use, and what is pinned, see pin.c: that is not many.
  */
 static bool fits_around(struct distmind_gpu *gpu, const struct distmind_job *job)
 {
 	u32 i, mask = buffers_of(job);
-	struct distmind_buffer *buffer;
 	unsigned long from = 0;
+	struct rb_node *node;
 
-	MA_STATE(mas, &gpu->heap.ranges, 0, 0);
-
+	lockdep_assert_held(&gpu->heap.use_lock);
 	for (i = 0; i < job->arg_count; i++) {
-		if (mask & BIT(i) && job->buffers[i]->resident && stays(job->buffers[i]))
+		if (mask & BIT(i) && job->buffers[i]->use == DISTMIND_BUFFER_HELD)
 			mask &= ~BIT(i);
 	}
-	mas_for_each(&mas, buffer, ULONG_MAX) {
-		if (stays(buffer)) {
+	for (node = rb_first(&gpu->heap.held); mask && node; node = rb_next(node)) {
+		struct distmind_buffer *buffer = rb_entry(node, struct distmind_buffer, in_held);
+
+		if (buffer->start > from)
 			mask = fill_gap(job, mask, buffer->start - from);
-			from = buffer->start + buffer->count;
-		}
-		cond_resched();
+		from = buffer->start + buffer->count;
 	}
 	return !fill_gap(job, mask, gpu->heap.pages - from);
 }
 
-/* Whether all its buffers are for this heap; under its lock. */
-static bool are_here(const struct distmind_gpu *gpu, const struct distmind_job *job)
+/* So that its own can be placed anew: they may lie so that nothing fits between them. */
+static void put_out_own(struct distmind_heap *heap, struct distmind_job *job)
 {
 	u32 i;
 
 	for (i = 0; i < job->arg_count; i++) {
-		if (job->buffers[i] && READ_ONCE(job->buffers[i]->gpu) != gpu)
-			return false;
+		if (job->buffers[i] && job->buffers[i]->resident)
+			distmind_heap_evict(heap, job->buffers[i]);
 	}
-	return true;
+}
+
+static int bring_in_as(struct distmind_gpu *gpu, struct distmind_job *job, bool anew)
+{
+	struct distmind_heap *heap = &gpu->heap;
+	int err;
+
+	if (anew)
+		put_out_own(heap, job);
+	spin_lock(&heap->use_lock);
+	activate(heap, job);
+	spin_unlock(&heap->use_lock);
+	err = place_missing(gpu, job, anew);
+	if (err) {
+		spin_lock(&heap->use_lock);
+		deactivate(heap, job);
+		spin_unlock(&heap->use_lock);
+	}
+	return err;
 }
 
 /*
@@ -276,27 +357,22 @@ static bool are_here(const struct distmind_gpu *gpu, const struct distmind_job *
  */
 static int bring_in(struct distmind_gpu *gpu, struct distmind_job *job)
 {
+	bool fits;
 	int err;
 
 	if (!are_here(gpu, job))
 		return -EAGAIN;
 	if (fill_gap(job, buffers_of(job), gpu->heap.pages))
 		return -ENOSPC;
-	if (!fits_around(gpu, job))
+	spin_lock(&gpu->heap.use_lock);
+	fits = fits_around(gpu, job);
+	spin_unlock(&gpu->heap.use_lock);
+	if (!fits)
 		return -EAGAIN;
-	activate(job);
-	err = place_missing(gpu, job);
-	if (err == -ENOSPC) {
-		/* Its own may lie so that nothing fits between them, or there are too many. */
-		deactivate(job);
-		evict_all(gpu);
-		activate(job);
-		err = place_missing(gpu, job);
-	}
-	if (!err)
-		return 0;
-	deactivate(job);
-	return err == -ENOSPC ? -EAGAIN : err;
+	err = bring_in_as(gpu, job, false);
+	if (err == -ENOSPC)
+		err = bring_in_as(gpu, job, true);
+	return err ? -EAGAIN : 0;
 }
 
 /* To the heap of another gpu, where its vgpu is now. */
@@ -311,15 +387,20 @@ static int move(struct distmind_buffer *buffer, struct distmind_gpu *gpu)
 	if (old == gpu)
 		goto out;
 	mutex_lock(&old->heap.lock);
-	if (buffer->resident ? !put_out(&old->heap, buffer) : atomic_read(&buffer->active))
-		err = -EAGAIN;
-	else if (buffer->count > gpu->heap.pages)
+	if (buffer->count > gpu->heap.pages)
 		err = -ENOSPC;
+	else if (buffer->resident && !distmind_heap_evict(&old->heap, buffer))
+		err = -EAGAIN;
+	spin_lock(&old->heap.use_lock);
+	if (!err && (buffer->active || buffer->pins))
+		err = -EAGAIN;
 	if (!err) {
 		distmind_gpu_get(gpu);
 		buffer->gpu_id = gpu->id;
-		WRITE_ONCE(buffer->gpu, gpu);
+		/* Pairs with are_here(). */
+		smp_store_release(&buffer->gpu, gpu);
 	}
+	spin_unlock(&old->heap.use_lock);
 	mutex_unlock(&old->heap.lock);
 	if (!err) {
 		distmind_gpu_put(old);
@@ -329,6 +410,24 @@ static int move(struct distmind_buffer *buffer, struct distmind_gpu *gpu)
 out:
 	mutex_unlock(&move_lock);
 	return err;
+}
+
+/* From here on the buffer is for this heap until distmind_residency_unlock(). */
+int distmind_residency_lock(struct distmind_buffer *buffer)
+{
+	if (mutex_lock_killable(&move_lock))
+		return -EINTR;
+	if (mutex_lock_killable(&buffer->gpu->heap.lock)) {
+		mutex_unlock(&move_lock);
+		return -EINTR;
+	}
+	return 0;
+}
+
+void distmind_residency_unlock(struct distmind_buffer *buffer)
+{
+	mutex_unlock(&buffer->gpu->heap.lock);
+	mutex_unlock(&move_lock);
 }
 
 static int admit_now(struct distmind_gpu *gpu, struct distmind_job *job)

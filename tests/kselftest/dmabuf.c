@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* dma-bufs of buffers: mapped, imported, pinned, and outliving everything. */
+#include <linux/dma-buf.h>
+
 #include "distmind_test.h"
 #include "importer/importer.h"
 #include "kselftest_harness.h"
@@ -117,6 +119,167 @@ TEST_F(dmabuf, an_importer_reads_and_writes_by_dma_addresses)
 	close(importer);
 	close(fd);
 	free(copy);
+}
+
+/* As the kernel's enum dma_data_direction. */
+enum { BOTH_WAYS, TO_DEVICE, FROM_DEVICE };
+
+TEST_F(dmabuf, a_device_can_only_read_what_was_exported_read_only)
+{
+	int fd = export(self->vgpu, self->handle, 0);
+	int importer = open("/dev/distmind-test-importer", O_RDWR);
+	char byte = 0;
+
+	ASSERT_LE(0, fd);
+	ASSERT_LE(0, importer);
+	self->memory[5] = 55;
+	ASSERT_EQ(0, import(importer, IMPORTER_ATTACH, fd));
+	EXPECT_EQ(-EACCES, import(importer, IMPORTER_MAP, BOTH_WAYS));
+	EXPECT_EQ(-EACCES, import(importer, IMPORTER_MAP, FROM_DEVICE));
+	/* What was refused has left nothing pinned behind. */
+	EXPECT_EQ(0, pins(self->vgpu, self->handle));
+	ASSERT_EQ(0, import(importer, IMPORTER_MAP, TO_DEVICE));
+	EXPECT_EQ(0, transfer(importer, IMPORTER_READ, 5, &byte, 1));
+	EXPECT_EQ(55, byte);
+	close(importer);
+	close(fd);
+	/* Of the same buffer, but writable. */
+	fd = export(self->vgpu, self->handle, DISTMIND_EXPORT_RDWR);
+	importer = open("/dev/distmind-test-importer", O_RDWR);
+	ASSERT_EQ(0, import(importer, IMPORTER_ATTACH, fd));
+	EXPECT_EQ(0, import(importer, IMPORTER_MAP, BOTH_WAYS));
+	close(importer);
+	close(fd);
+}
+
+static int sync_for_processor(int fd, uint64_t flags)
+{
+	struct dma_buf_sync sync = { .flags = flags };
+
+	return call(fd, DMA_BUF_IOCTL_SYNC, &sync);
+}
+
+TEST_F(dmabuf, the_processor_can_begin_and_end_what_its_descriptor_allows)
+{
+	int writable = export(self->vgpu, self->handle, DISTMIND_EXPORT_RDWR);
+	int readable = export(self->vgpu, self->handle, 0);
+	int importer = open("/dev/distmind-test-importer", O_RDWR);
+	char byte = 0;
+
+	ASSERT_LE(0, importer);
+	ASSERT_EQ(0, import(importer, IMPORTER_ATTACH, writable));
+	ASSERT_EQ(0, import(importer, IMPORTER_MAP, BOTH_WAYS));
+	ASSERT_EQ(0, sync_for_processor(writable, DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW));
+	self->memory[9] = 99;
+	ASSERT_EQ(0, sync_for_processor(writable, DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW));
+	ASSERT_EQ(0, transfer(importer, IMPORTER_READ, 9, &byte, 1));
+	EXPECT_EQ(99, byte);
+	byte = 98;
+	ASSERT_EQ(0, transfer(importer, IMPORTER_WRITE, 9, &byte, 1));
+	/* Through another dma-buf of the buffer than the device's. */
+	ASSERT_EQ(0, sync_for_processor(readable, DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ));
+	EXPECT_EQ(98, self->memory[9]);
+	ASSERT_EQ(0, sync_for_processor(readable, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ));
+	EXPECT_EQ(-EACCES, sync_for_processor(readable, DMA_BUF_SYNC_START | DMA_BUF_SYNC_WRITE));
+	EXPECT_EQ(-EACCES, sync_for_processor(readable, DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW));
+	close(importer);
+	close(readable);
+	close(writable);
+}
+
+/* A buffer of that size with an importer that is attached to it; its descriptor. */
+static int attach_new(int vgpu, uint64_t size, uint32_t *handle)
+{
+	int importer = open("/dev/distmind-test-importer", O_RDWR);
+	struct distmind_buffer_create create;
+	int fd, err = buffer_create(vgpu, size, &create);
+
+	if (err)
+		return err;
+	*handle = create.handle;
+	fd = export(vgpu, create.handle, DISTMIND_EXPORT_RDWR);
+	err = import(importer, IMPORTER_ATTACH, fd);
+	close(fd);
+	return err ? err : importer;
+}
+
+/* Pins new buffers until that fails; how many it were. */
+static int pin_as_many(int vgpu, uint64_t size, int *importers, int count, int *err)
+{
+	uint32_t handle;
+
+	for (int i = 0; i < count; i++) {
+		importers[i] = attach_new(vgpu, size, &handle);
+		*err = importers[i] < 0 ? importers[i] : import(importers[i], IMPORTER_PIN, 0);
+		if (*err)
+			return i;
+	}
+	return count;
+}
+
+TEST_F(dmabuf, pins_of_one_leave_enough_for_others)
+{
+	int mine[9], others[9], third[9], err = 0;
+	uint32_t id[3];
+	int vgpus[3];
+
+	for (int i = 0; i < 3; i++) {
+		vgpus[i] = vgpu_start(self->pool, self->gpu, 16 * MiB, &id[i]);
+		ASSERT_LE(0, vgpus[i]);
+	}
+	/* Half of the heap can be pinned, half of that by one alone. */
+	EXPECT_EQ(4, pin_as_many(vgpus[0], MiB, mine, 9, &err));
+	EXPECT_EQ(-EDQUOT, err);
+	EXPECT_EQ(2, pin_as_many(vgpus[1], MiB, others, 9, &err));
+	EXPECT_EQ(-EDQUOT, err);
+	EXPECT_EQ(1, pin_as_many(vgpus[2], MiB, third, 9, &err));
+	EXPECT_EQ(-EDQUOT, err);
+	/* What is pinned more than once counts once, also against a limit that is reached. */
+	EXPECT_EQ(0, import(mine[0], IMPORTER_PIN, 0));
+	/* What is no longer pinned counts no longer. */
+	EXPECT_EQ(0, import(mine[1], IMPORTER_UNPIN, 0));
+	EXPECT_EQ(0, import(mine[2], IMPORTER_UNPIN, 0));
+	EXPECT_EQ(0, import(third[1], IMPORTER_PIN, 0));
+	for (int i = 0; i < 5; i++)
+		close(mine[i]);
+	for (int i = 0; i < 3; i++)
+		close(others[i]);
+	for (int i = 0; i < 2; i++)
+		close(third[i]);
+	EXPECT_EQ(4, pin_as_many(vgpus[1], MiB, others, 9, &err));
+	for (int i = 0; i < 5; i++)
+		close(others[i]);
+	for (int i = 0; i < 3; i++) {
+		close(vgpus[i]);
+		EXPECT_EQ(0, distmind_pool_vgpu_delete(self->pool, id[i]));
+	}
+}
+
+TEST_F(dmabuf, pins_of_one_user_count_together)
+{
+	struct distmind_vgpu_record record = {
+		.gpu = self->gpu, .memory = 16 * MiB, .share = 500,
+		.sched_class = DISTMIND_CLASS_STANDARD, .uid = 65534, .gid = 65534,
+	};
+	int importers[2][9], vgpus[2], err = 0;
+	uint32_t id[2];
+
+	for (int i = 0; i < 2; i++) {
+		ASSERT_EQ(0, distmind_pool_vgpu_create(self->pool, &record));
+		id[i] = record.id;
+		vgpus[i] = open_vgpu(id[i]);
+		ASSERT_LE(0, vgpus[i]);
+	}
+	EXPECT_EQ(3, pin_as_many(vgpus[0], MiB, importers[0], 3, &err));
+	EXPECT_EQ(1, pin_as_many(vgpus[1], MiB, importers[1], 9, &err));
+	EXPECT_EQ(-EDQUOT, err);
+	for (int i = 0; i < 3; i++)
+		close(importers[0][i]);
+	for (int i = 0; i < 2; i++) {
+		close(importers[1][i]);
+		close(vgpus[i]);
+		EXPECT_EQ(0, distmind_pool_vgpu_delete(self->pool, id[i]));
+	}
 }
 
 TEST_F(dmabuf, pins_are_counted_per_importer)

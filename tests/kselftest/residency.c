@@ -402,6 +402,49 @@ TEST_F(residency, who_is_kept_out_by_a_pin_puts_nobody_out)
 	distmind_buffer_destroy(large);
 }
 
+/* Pinned where they lie, two of the eight would leave no half in one piece. */
+TEST_F(residency, pins_leave_half_of_the_memory_in_one_piece)
+{
+	struct importer_call attach[2], pin = { .op = IMPORTER_PIN };
+	struct distmind_buffer *small[8], *half;
+	int importers[2];
+
+	for (int i = 0; i < 8; i++) {
+		ASSERT_EQ(0, distmind_buffer_create(self->vgpu, HEAP / 8, DISTMIND_BUFFER_DATA,
+						    &small[i]));
+		ASSERT_EQ(0, run_one(self, OP_STORE, i + 1, small[i]));
+	}
+	for (int i = 0; i < 2; i++) {
+		importers[i] = open("/dev/distmind-test-importer", O_RDWR | O_CLOEXEC);
+		ASSERT_LE(0, importers[i]);
+		attach[i] = (struct importer_call){
+			.op = IMPORTER_ATTACH,
+			.value = distmind_buffer_export(small[2 + 3 * i], DISTMIND_EXPORT_CLOEXEC |
+							DISTMIND_EXPORT_RDWR),
+		};
+		ASSERT_EQ(0, call(importers[i], IMPORTER_CALL, &attach[i]));
+		ASSERT_EQ(0, call(importers[i], IMPORTER_CALL, &pin));
+	}
+	EXPECT_NE(DISTMIND_OFFSET_NONE, place_of(small[2]));
+	EXPECT_EQ(DISTMIND_OFFSET_NONE, place_of(small[5]));
+	ASSERT_EQ(0, distmind_buffer_create(self->vgpu, HEAP / 2, DISTMIND_BUFFER_DATA, &half));
+	EXPECT_EQ(0, run_one(self, OP_CHECK, 0, half));
+	/* It comes back where it is not in the way, and stays there. */
+	EXPECT_EQ(0, run_one(self, OP_CHECK, 6, small[5]));
+	EXPECT_EQ(HEAP - HEAP / 8, place_of(small[5]));
+	EXPECT_EQ(0, run_one(self, OP_CHECK, 0, half));
+	for (int i = 0; i < 8; i++)
+		EXPECT_EQ(0, run_one(self, OP_CHECK, i + 1, small[i]));
+	EXPECT_EQ(HEAP - HEAP / 8, place_of(small[5]));
+	for (int i = 0; i < 2; i++) {
+		close(attach[i].value);
+		close(importers[i]);
+	}
+	for (int i = 0; i < 8; i++)
+		distmind_buffer_destroy(small[i]);
+	distmind_buffer_destroy(half);
+}
+
 TEST_F(residency, who_waits_for_room_on_a_lane_pays_for_it)
 {
 	struct importer_call attach = { .op = IMPORTER_ATTACH }, pin = { .op = IMPORTER_PIN };
@@ -555,6 +598,51 @@ TEST_F_TIMEOUT(residency, a_crowd_goes_in_about_the_time_that_it_took_to_come, 1
 	EXPECT_GT(2 * crowd.filled_ns, now_ns() - start);
 	ASSERT_EQ(0, distmind_pool_gpu(self->pool, distmind_engine_gpu(crowd.gpu.engine), &gpu));
 	EXPECT_EQ(CROWD, gpu.memory_evictions);
+	crowd_end(self->pool, &crowd);
+}
+
+/* Those of another vgpu each need somebody of the crowd to go, the first time. */
+TEST_F_TIMEOUT(residency, a_crowd_of_buffers_does_not_slow_down_the_admissions_of_others, 120)
+{
+	struct distmind_vgpu_record record = {
+		.memory = HEAP, .share = 500, .sched_class = DISTMIND_CLASS_STANDARD,
+	};
+	struct distmind_buffer *buffers[200];
+	struct distmind_timeline *done;
+	struct distmind_queue *queue;
+	struct distmind_vgpu *vgpu;
+	struct crowd crowd;
+	uint64_t took[2];
+
+	ASSERT_EQ(0, crowd_start(self->pool, &crowd));
+	record.gpu = distmind_engine_gpu(crowd.gpu.engine);
+	ASSERT_EQ(0, library_vgpu_create(self->pool, &record, &vgpu));
+	ASSERT_EQ(0, distmind_queue_create(vgpu, DISTMIND_LANE_COMPUTE, 1, &queue));
+	ASSERT_EQ(0, distmind_timeline_create(vgpu, 0, &done));
+	for (int i = 0; i < 200; i++)
+		ASSERT_EQ(0, distmind_buffer_create(vgpu, PAGE, DISTMIND_BUFFER_DATA, &buffers[i]));
+	for (int round = 0; round < 2; round++) {
+		uint64_t start = now_ns();
+
+		for (int i = 0; i < 200; i++) {
+			EXPECT_EQ(!round, place_of(buffers[i]) == DISTMIND_OFFSET_NONE);
+			distmind_batch_launch(self->batch, OP_CHECK, 1);
+			add_whole(self->batch, 0, buffers[i]);
+			distmind_batch_signal(self->batch, done, 200 * round + i + 1);
+			ASSERT_EQ(0, distmind_queue_submit(queue, self->batch, NULL));
+			distmind_batch_clear(self->batch);
+			ASSERT_EQ(0, distmind_timeline_wait(done, 200 * round + i + 1, 20000));
+		}
+		took[round] = now_ns() - start;
+	}
+	/* With a look at each of the crowd it is more than ten times as much. */
+	EXPECT_GT(4 * took[1], took[0]);
+	for (int i = 0; i < 200; i++)
+		distmind_buffer_destroy(buffers[i]);
+	distmind_timeline_destroy(done);
+	distmind_queue_destroy(queue);
+	distmind_vgpu_close(vgpu);
+	EXPECT_EQ(0, distmind_pool_vgpu_delete(self->pool, record.id));
 	crowd_end(self->pool, &crowd);
 }
 

@@ -21,6 +21,7 @@ struct importer {
 	struct mutex lock; /* see above */
 	struct dma_buf_attachment *attachment;
 	struct sg_table *table;
+	enum dma_data_direction direction; /* of the table */
 	unsigned int pins;
 };
 
@@ -55,7 +56,8 @@ static int attach(struct importer *importer, int fd)
 static void undo(struct importer *importer)
 {
 	if (importer->table)
-		dma_buf_unmap_attachment(importer->attachment, importer->table, DMA_BIDIRECTIONAL);
+		dma_buf_unmap_attachment(importer->attachment, importer->table,
+					 importer->direction);
 	importer->table = NULL;
 	while (importer->pins) {
 		dma_buf_unpin(importer->attachment);
@@ -78,16 +80,19 @@ static void detach(struct importer *importer)
 	importer->attachment = NULL;
 }
 
-static int map(struct importer *importer)
+static int map(struct importer *importer, u32 direction)
 {
 	struct sg_table *table;
 
 	if (importer->table)
 		return -EBUSY;
-	table = dma_buf_map_attachment(importer->attachment, DMA_BIDIRECTIONAL);
+	if (direction > DMA_FROM_DEVICE)
+		return -EINVAL;
+	table = dma_buf_map_attachment(importer->attachment, direction);
 	if (IS_ERR(table))
 		return PTR_ERR(table);
 	importer->table = table;
+	importer->direction = direction;
 	return 0;
 }
 
@@ -137,12 +142,12 @@ static int run(struct importer *importer, const struct importer_call *arg)
 		}
 		break;
 	case IMPORTER_MAP:
-		err = map(importer);
+		err = map(importer, arg->value);
 		break;
 	case IMPORTER_UNMAP:
 		if (importer->table)
 			dma_buf_unmap_attachment(importer->attachment, importer->table,
-						 DMA_BIDIRECTIONAL);
+						 importer->direction);
 		importer->table = NULL;
 		break;
 	default:

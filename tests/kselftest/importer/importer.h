@@ -11,7 +11,7 @@ enum importer_op {
 	IMPORTER_DETACH,
 	IMPORTER_PIN,
 	IMPORTER_UNPIN,
-	IMPORTER_MAP, /* for DMA */
+	IMPORTER_MAP, /* for DMA; value: an enum dma_data_direction, 0 is both */
 	IMPORTER_UNMAP,
 	IMPORTER_READ, /* value bytes at offset to data, by the DMA addresses */
 	IMPORTER_WRITE, /* value bytes at offset from data, by the DMA addresses */
