@@ -166,12 +166,12 @@ FIXTURE_TEARDOWN(donor)
 #define EVENTUALLY(condition)                                                             \
 	do {                                                                              \
 		struct memory_donor_stats now;                                            \
-		uint64_t end = memory_fabric_now() + 10000 * NS_PER_MS;                   \
+		uint64_t end = clock_ns() + 10000 * NS_PER_MS;                   \
                                                                                           \
 		do {                                                                      \
 			memory_donor_stats(self->donor, &now);                            \
 			usleep(1000);                                                     \
-		} while (!(condition) && memory_fabric_now() < end);                      \
+		} while (!(condition) && clock_ns() < end);                      \
 		EXPECT_TRUE(condition);                                                   \
 	} while (0)
 

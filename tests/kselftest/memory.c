@@ -162,11 +162,11 @@ static struct memory_transfer *load(FIXTURE_DATA(memory) *self, const char *cons
 /* Until it is quiet, or so many groups are there. */
 static bool wait_for(FIXTURE_DATA(memory) *self, uint32_t groups)
 {
-	uint64_t end = memory_fabric_now() + 25000 * NS_PER_MS;
+	uint64_t end = clock_ns() + 25000 * NS_PER_MS;
 	struct pollfd fd = { .fd = memory_fabric_fd(self->fabric), .events = POLLIN };
 
 	while (!self->story.quiet && self->story.groups < groups) {
-		if (memory_fabric_now() > end || poll(&fd, 1, 25000) < 0)
+		if (clock_ns() > end || poll(&fd, 1, 25000) < 0)
 			return false;
 		memory_fabric_dispatch(self->fabric);
 	}
@@ -268,7 +268,7 @@ TEST_F_TIMEOUT(memory, without_a_replica_it_fails_by_its_deadline_and_names_what
 	ASSERT_NE(NULL, load(self, spread, 3, (struct memory_load_request){ 0 }));
 	ASSERT_TRUE(wait_for(self, ALL));
 	role_end(&self->donors[1], true);
-	begin = memory_fabric_now();
+	begin = clock_ns();
 	transfer = load(self, spread, 3, soon);
 	ASSERT_NE(NULL, transfer);
 	while (!self->story.ended) {
@@ -280,7 +280,7 @@ TEST_F_TIMEOUT(memory, without_a_replica_it_fails_by_its_deadline_and_names_what
 			memory_client_missing(self->client, transfer, count_missing, &missing);
 	}
 	EXPECT_EQ(-ETIMEDOUT, self->story.progress.err);
-	EXPECT_LE(memory_fabric_now() - begin, 3000 * NS_PER_MS);
+	EXPECT_LE(clock_ns() - begin, 3000 * NS_PER_MS);
 	/* All of that donor's; on a slow kernel some of another's have not come yet. */
 	EXPECT_EQ(1, sscanf(self->story.progress.reason, "%u of 24 chunks missing", &told))
 		TH_LOG("%s", self->story.progress.reason);

@@ -23,6 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../userspace/common/clock.h"
 #include "../../userspace/memory/arena.h"
 #include "../../userspace/memory/donor.h"
 

@@ -2,6 +2,7 @@
 /* The copy, and what its entries mean. */
 #include "catalog.h"
 
+#include "../common/clock.h"
 #include "state.h"
 
 #include <ctype.h>
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define LIST_MS_MIN 100
 
@@ -189,13 +189,7 @@ int catalog_sync(struct catalog *catalog, catalog_done done, void *arg)
 
 uint64_t catalog_age_us(const struct catalog *catalog)
 {
-	struct timespec now;
-
-	if (!catalog->view.listed_us)
-		return UINT64_MAX;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000 -
-	       catalog->view.listed_us;
+	return catalog->view.listed_us ? clock_us() - catalog->view.listed_us : UINT64_MAX;
 }
 
 const char *catalog_trouble(const struct catalog *catalog)

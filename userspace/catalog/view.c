@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "view.h"
 
+#include "../common/clock.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +19,6 @@ struct catalog_sync {
 };
 
 static void list(struct catalog_view *view, enum catalog_scope scope);
-
-static uint64_t now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
 
 static void serve(struct catalog_syncs *syncs, const struct catalog_result *listing)
 {
@@ -197,7 +191,7 @@ static bool ended(struct catalog_view *view, const struct catalog_result *result
 static void succeeded(struct catalog_view *view, const struct catalog_result *result)
 {
 	view->backoff_us = BACKOFF_MIN_US;
-	view->listed_us = now_us();
+	view->listed_us = clock_us();
 	wait_for(view, view->period_us);
 	view->settled(result, view->arg);
 	serve(&view->served, result);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <inttypes.h>
-#include <time.h>
 
+#include "../common/clock.h"
 #include "../common/size.h"
 #include "model.h"
 #include "parse.h"
@@ -9,17 +9,9 @@
 #define BAR_WIDTH 40
 #define LINE_NS	  (2 * NSEC_PER_SEC) /* between two lines where there is no terminal */
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
-}
-
 void model_progress_begin(struct model_progress *progress, struct ctl *ctl, const char *what)
 {
-	*progress = (struct model_progress){ .ctl = ctl, .what = what, .last_ns = now_ns(),
+	*progress = (struct model_progress){ .ctl = ctl, .what = what, .last_ns = clock_ns(),
 					     .percent = -1 };
 }
 
@@ -43,7 +35,7 @@ void model_progress_show(uint64_t done, uint64_t total, void *arg)
 	struct model_progress *progress = arg;
 	char done_text[SIZE_TEXT_LEN], total_text[SIZE_TEXT_LEN];
 	int percent = total ? (int)((double)done / (double)total * 100) : 100;
-	uint64_t now = now_ns();
+	uint64_t now = clock_ns();
 
 	if (progress->ctl->json)
 		return;

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../common/clock.h"
 #include "parse.h"
 
 #define HOME	    "\033[H"
@@ -63,14 +64,6 @@ void screen_close(struct screen *screen)
 	close(screen->signals);
 }
 
-uint64_t screen_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
-}
-
 /* Someone who has stopped us may have changed the terminal meanwhile. */
 static bool signal_ends(struct screen *screen)
 {
@@ -110,7 +103,7 @@ bool screen_wait(struct screen *screen, uint64_t time)
 
 	/* At least one look at keys and signals, however late it is. */
 	do {
-		now = screen_now();
+		now = clock_ns();
 		left = now < time ? time - now : 0;
 		timeout.tv_sec = left / NSEC_PER_SEC;
 		timeout.tv_nsec = left % NSEC_PER_SEC;
@@ -121,7 +114,7 @@ bool screen_wait(struct screen *screen, uint64_t time)
 			return false;
 		if (fds[1].revents && key_ends(screen))
 			return false;
-	} while (screen_now() < time);
+	} while (clock_ns() < time);
 	return true;
 }
 

@@ -28,8 +28,6 @@ int screen_open(struct screen *screen, struct ctl *ctl);
 /* The terminal is as it was before. */
 void screen_close(struct screen *screen);
 
-/* Time on the clock of screen_wait(). */
-uint64_t screen_now(void);
 /* Returns true if time has come, false if whoever watches wants to end. */
 bool screen_wait(struct screen *screen, uint64_t time);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/clock.h"
 #include "noun.h"
 #include "options.h"
 #include "parse.h"
@@ -69,7 +70,7 @@ static int take(struct ctl *ctl, struct sample *sample)
 
 	sample->gpu_count = 0;
 	sample->vgpu_count = 0;
-	sample->time = screen_now();
+	sample->time = clock_ns();
 	ret = distmind_pool_gpus(ctl->pool, add_gpu, sample);
 	if (ret)
 		return ctl_fail_pool(ctl, ret, "cannot list the gpus");
@@ -291,7 +292,7 @@ static int watch(struct ctl *ctl, struct screen *screen, const struct options *o
 {
 	struct sample samples[2] = { 0 };
 	uint64_t interval = options->interval;
-	uint64_t next = screen_now();
+	uint64_t next = clock_ns();
 	unsigned int shown = 0;
 	unsigned int i = 0;
 	int ret;
@@ -302,8 +303,8 @@ static int watch(struct ctl *ctl, struct screen *screen, const struct options *o
 	while (!ret) {
 		/* At even times, except after somebody has stopped us. */
 		next += interval;
-		if (next < screen_now())
-			next = screen_now() + interval;
+		if (next < clock_ns())
+			next = clock_ns() + interval;
 		if (!screen_wait(screen, next))
 			break;
 		i ^= 1;

@@ -11,6 +11,7 @@
 #include <tracefs.h>
 #include <unistd.h>
 
+#include "../common/clock.h"
 #include "parse.h"
 #include "screen.h"
 
@@ -242,7 +243,7 @@ static int follow(struct recorder *recorder, uint64_t until, int signals)
 	int ret = CTL_OK;
 
 	while (!ret && !recorder->recording->full) {
-		uint64_t now = screen_now(), left = until > now ? until - now : 0;
+		uint64_t now = clock_ns(), left = until > now ? until - now : 0;
 		struct timespec timeout = { .tv_nsec = left < LOOK_NS ? left : LOOK_NS };
 
 		if (!left || ppoll(&poll_signals, 1, &timeout, NULL) > 0)
@@ -258,14 +259,14 @@ static int record(struct recorder *recorder, uint64_t duration_ns, int signals)
 	uint64_t until = UINT64_MAX;
 	int ret;
 
-	recording->begin_ns = screen_now();
+	recording->begin_ns = clock_ns();
 	if (duration_ns)
 		until = recording->begin_ns + duration_ns;
 	tracefs_trace_on(recorder->instance);
 	if (!duration_ns)
 		ctl_hint(recorder->ctl, "recording; Ctrl-C ends it");
 	ret = follow(recorder, until, signals);
-	recording->end_ns = screen_now();
+	recording->end_ns = clock_ns();
 	tracefs_trace_off(recorder->instance);
 	if (!ret)
 		ret = drain(recorder);

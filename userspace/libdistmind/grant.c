@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "handle.h"
+#include "../common/clock.h"
 #include "vgpu.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 /*
@@ -93,19 +93,11 @@ static int submit(struct distmind_grant *grant)
 	return err;
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static int wait_for_lane(struct distmind_grant *grant, uint32_t timeout_ms)
 {
 	const struct distmind_queue_page *page = distmind_queue_page(grant->queue);
 	struct pollfd event = { .fd = grant->eventfd, .events = POLLIN };
-	int64_t deadline = now_ms() + timeout_ms, left;
+	int64_t deadline = (int64_t)clock_ms() + timeout_ms, left;
 	eventfd_t count;
 	int err;
 
@@ -116,7 +108,7 @@ static int wait_for_lane(struct distmind_grant *grant, uint32_t timeout_ms)
 		err = distmind_timeline_status(grant->timeline, grant->job);
 		if (err != -EAGAIN)
 			return err ? err : -ECANCELED;
-		left = deadline - now_ms();
+		left = deadline - (int64_t)clock_ms();
 		if (left <= 0)
 			return -ETIMEDOUT;
 		if (poll(&event, 1, (int)left) < 0 && errno != EINTR)

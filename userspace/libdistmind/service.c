@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "service.h"
 
+#include "../common/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -12,7 +14,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Of what a descriptor of the daemon's may hold: a manifest is far below it. */
@@ -108,21 +109,13 @@ static int transmit(struct distmind_service *service,
 	return err;
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static int await(struct distmind_service *service, uint64_t deadline)
 {
 	struct pollfd socket = { .fd = service->fd, .events = POLLIN };
 	int ready, wait;
 
 	do {
-		uint64_t now = now_ms(), left = deadline > now ? deadline - now : 0;
+		uint64_t now = clock_ms(), left = deadline > now ? deadline - now : 0;
 
 		wait = !deadline ? -1 : left > INT32_MAX ? INT32_MAX : (int)left;
 		ready = poll(&socket, 1, wait);
@@ -253,7 +246,7 @@ static int exchange(struct distmind_service *service,
 		    const struct distmind_service_request *request,
 		    struct distmind_service_reply *reply)
 {
-	uint64_t deadline = request->timeout_ms ? now_ms() + request->timeout_ms : 0;
+	uint64_t deadline = request->timeout_ms ? clock_ms() + request->timeout_ms : 0;
 	int ret;
 
 	*reply = (struct distmind_service_reply){ 0 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "client.h"
 
+#include "../common/clock.h"
 #include "link.h"
 
 #include <errno.h>
@@ -75,7 +76,7 @@ static bool work(struct memory_party *party)
 	pthread_mutex_lock(&client->fabric->lock);
 	client->hashing = false;
 	pthread_cond_signal(&client->hashed);
-	memory_reader_verified(client->reader, &job, good, memory_fabric_now());
+	memory_reader_verified(client->reader, &job, good, clock_ns());
 	return true;
 }
 
@@ -291,7 +292,7 @@ struct memory_transfer *memory_client_load(struct memory_client *client,
 	transfer->ops = *ops;
 	transfer->arg = arg;
 	pthread_mutex_lock(&client->fabric->lock);
-	transfer->load = memory_reader_submit(client->reader, request, memory_fabric_now(), reason);
+	transfer->load = memory_reader_submit(client->reader, request, clock_ns(), reason);
 	if (transfer->load) {
 		transfer->load->owner = transfer;
 		hurry(client, transfer->load);
@@ -311,7 +312,7 @@ void memory_client_allow(struct memory_client *client, struct memory_transfer *t
 			 uint32_t groups)
 {
 	pthread_mutex_lock(&client->fabric->lock);
-	memory_reader_allow(client->reader, transfer->load, groups, memory_fabric_now());
+	memory_reader_allow(client->reader, transfer->load, groups, clock_ns());
 	pthread_mutex_unlock(&client->fabric->lock);
 	memory_fabric_kick(client->fabric);
 }
@@ -321,7 +322,7 @@ void memory_client_extend(struct memory_client *client, struct memory_transfer *
 {
 	pthread_mutex_lock(&client->fabric->lock);
 	memory_reader_extend(client->reader, transfer->load, class, deadline_ns,
-			     memory_fabric_now());
+			     clock_ns());
 	pthread_mutex_unlock(&client->fabric->lock);
 	memory_fabric_kick(client->fabric);
 }
@@ -329,7 +330,7 @@ void memory_client_extend(struct memory_client *client, struct memory_transfer *
 void memory_client_cancel(struct memory_client *client, struct memory_transfer *transfer)
 {
 	pthread_mutex_lock(&client->fabric->lock);
-	memory_reader_cancel(client->reader, transfer->load, memory_fabric_now());
+	memory_reader_cancel(client->reader, transfer->load, clock_ns());
 	pthread_mutex_unlock(&client->fabric->lock);
 	memory_fabric_kick(client->fabric);
 }

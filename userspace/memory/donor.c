@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "donor.h"
 
+#include "../common/clock.h"
 #include "endpoint.h"
 
 #include <errno.h>
@@ -63,7 +64,7 @@ static void established(void *arg)
 {
 	struct peer *peer = arg;
 
-	peer->heard = memory_fabric_now();
+	peer->heard = clock_ns();
 	greet(peer);
 }
 
@@ -130,7 +131,7 @@ static void received(void *arg, const uint8_t *bytes, size_t len)
 	struct memory_wire_message message;
 	const char *wrong = memory_wire_decode(bytes, len, &message);
 
-	peer->heard = memory_fabric_now();
+	peer->heard = clock_ns();
 	if (wrong)
 		violate(peer, wrong);
 	else if (message.type == MEMORY_WIRE_RESOLVE)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "endpoint.h"
 
+#include "../common/clock.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -415,7 +417,7 @@ static bool empty(struct memory_endpoint *endpoint)
 	}
 	/* READs that succeeded before an error did succeed. */
 	if (reads)
-		endpoint->setup.ops->read_done(endpoint->setup.arg, reads, memory_fabric_now());
+		endpoint->setup.ops->read_done(endpoint->setup.arg, reads, clock_ns());
 	return any;
 }
 

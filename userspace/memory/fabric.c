@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "fabric.h"
 
+#include "../common/clock.h"
 #include "endpoint.h"
 
 #include <errno.h>
@@ -23,14 +24,6 @@
  */
 #define AWAKE_NS 10000000ULL
 #define AWAKE_LOOKS 32 /* at completion queues, for each at the clock and the rest */
-
-uint64_t memory_fabric_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * NS_PER_S + now.tv_nsec;
-}
 
 void memory_fabric_join(struct memory_fabric *fabric, struct memory_party *party)
 {
@@ -171,7 +164,7 @@ static int watch_until(struct memory_fabric *fabric, struct epoll_event *events,
 		count = epoll_wait(fabric->epoll, events, room, 0);
 		if (count)
 			return count;
-		now = memory_fabric_now();
+		now = clock_ns();
 	}
 	return sleep_until(fabric, events, room, next, now);
 }
@@ -198,7 +191,7 @@ static void *handle(void *arg)
 		count = awake ? watch_until(fabric, events, 4, next, now) :
 				sleep_until(fabric, events, 4, next, now);
 		pthread_mutex_lock(&fabric->lock);
-		now = memory_fabric_now();
+		now = clock_ns();
 		for (int i = 0; i < count; i++)
 			handle_event(fabric, events[i].data.fd);
 		memory_endpoint_bury(fabric);

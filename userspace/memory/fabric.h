@@ -77,8 +77,6 @@ void memory_fabric_dispatch(struct memory_fabric *fabric);
 int memory_fabric_resolve(const char *host, uint16_t port, struct sockaddr_storage *address,
 			  char reason[MEMORY_REASON_LEN]);
 
-uint64_t memory_fabric_now(void);
-
 /* For parties, with the lock. */
 void memory_fabric_join(struct memory_fabric *fabric, struct memory_party *party);
 void memory_fabric_leave(struct memory_fabric *fabric, struct memory_party *party);

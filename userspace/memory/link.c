@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "link.h"
 
+#include "../common/clock.h"
 #include "endpoint.h"
 
 #include <stdio.h>
@@ -92,7 +93,7 @@ static void received(void *arg, const uint8_t *bytes, size_t len)
 	}
 	if (!wrong && message.type == MEMORY_WIRE_LOCATIONS && link->up)
 		wrong = memory_reader_located(link->reader, link->donor, &message,
-					      memory_fabric_now());
+					      clock_ns());
 	else if (!wrong)
 		wrong = "the donor says what it should not say now";
 	if (wrong)
@@ -112,7 +113,7 @@ static void down(struct memory_link *link, const char *reason)
 	link->endpoint = NULL;
 	link->changed = true;
 	link->up = false;
-	link->retry_at = memory_fabric_now() + link->retry_ns;
+	link->retry_at = clock_ns() + link->retry_ns;
 	link->retry_ns = 2 * link->retry_ns < RETRY_MAX_NS ? 2 * link->retry_ns : RETRY_MAX_NS;
 	memory_fabric_tell(link->fabric);
 }

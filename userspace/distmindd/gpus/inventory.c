@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "inventory.h"
 
+#include "../../common/clock.h"
 #include "../common/log.h"
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 /* How often in a row a listing may be overtaken by another overrun. */
 #define UPDATE_TRIES 4
-
-static uint64_t clock_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
 
 void inventory_init(struct inventory *inventory, struct distmind_pool *kernel)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "donate.h"
 
+#include "../../common/clock.h"
 #include "../common/log.h"
 #include "manifests.h"
 #include "replicas.h"
@@ -57,17 +58,9 @@ struct donate_pull {
 	bool unspooled; /* the disk did not take one */
 };
 
-static uint64_t now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
 static void wake(struct donate *donate, uint64_t us)
 {
-	uint64_t at = now_us() + us, already;
+	uint64_t at = clock_us() + us, already;
 	int enabled;
 
 	if (sd_event_source_get_enabled(donate->timer, &enabled) >= 0 && enabled &&
@@ -325,7 +318,7 @@ static void end_pull(struct donate_pull *pull)
 
 	log_debug("chunks-fetched", LOG_U("chunks", pull->count), LOG_U("bytes", pull->bytes));
 	if (pull->unspooled)
-		donate->not_before_us = now_us() + SPOOL_RETRY_US;
+		donate->not_before_us = clock_us() + SPOOL_RETRY_US;
 	donate->pull = NULL;
 	abandon(pull);
 	chunks_report(donate->chunks);
@@ -337,12 +330,12 @@ static int on_keep(sd_event_source *source, uint64_t us, void *arg)
 {
 	struct donate_pull *pull = arg;
 	struct chunks *chunks = pull->donate->chunks;
-	uint64_t begin = now_us();
+	uint64_t begin = clock_us();
 
 	(void)us;
 	turns_name("donate: keep");
 	while (pull->kept < pull->count && pull->wait.pending < CHUNKS_PENDING_MAX &&
-	       now_us() - begin < TURN_US) {
+	       clock_us() - begin < TURN_US) {
 		uint32_t i = pull->kept++;
 		int err = chunks_keep(chunks, pull->chunks[i], pull->pieces[i].digest, &pull->wait,
 				      i);
@@ -368,7 +361,7 @@ static void on_pulled(void *arg, const struct memory_load_progress *progress)
 	log_warning("chunks-not-fetched", LOG_U("chunks", pull->count),
 		    LOG_S("reason", progress->reason));
 	donate->pull = NULL;
-	donate->not_before_us = now_us() + RETRY_US;
+	donate->not_before_us = clock_us() + RETRY_US;
 	abandon(pull);
 	wake(donate, RETRY_US);
 }
@@ -540,7 +533,7 @@ static void work(struct donate *donate)
 		return;
 	pass->donate = donate;
 	pass->self = id_of(donate->chunks->host.name);
-	if (!donate->pull && donate->chunks->client && now_us() >= donate->not_before_us)
+	if (!donate->pull && donate->chunks->client && clock_us() >= donate->not_before_us)
 		pass->pull = calloc(1, sizeof(*pass->pull));
 	if (pass->pull)
 		pass->pull->donate = donate;
@@ -560,7 +553,7 @@ static void work(struct donate *donate)
 static void tell_heat(struct donate *donate)
 {
 	const char *names[CATALOG_HOT_MAX];
-	size_t count = heat_hot(donate->heat, now_us(), names);
+	size_t count = heat_hot(donate->heat, clock_us(), names);
 
 	catalog_set_hot(donate->catalog, names, count);
 }
@@ -568,7 +561,7 @@ static void tell_heat(struct donate *donate)
 static int on_time(sd_event_source *source, uint64_t us, void *arg)
 {
 	struct donate *donate = arg;
-	uint64_t begin = now_us();
+	uint64_t begin = clock_us();
 
 	(void)source;
 	(void)us;
@@ -578,7 +571,7 @@ static int on_time(sd_event_source *source, uint64_t us, void *arg)
 	manifests_sweep(donate->catalog);
 	if (catalog_member_state(donate->catalog) == CATALOG_JOINED)
 		work(donate);
-	donate->pass_us = now_us() - begin;
+	donate->pass_us = clock_us() - begin;
 	wake(donate, PERIOD_US);
 	return 0;
 }
@@ -591,7 +584,7 @@ int donate_open(struct donate *donate, sd_event *loop, struct catalog *catalog,
 	*donate = (struct donate){
 		.loop = loop, .catalog = catalog, .chunks = chunks, .peers = peers, .heat = heat,
 	};
-	err = sd_event_add_time(loop, &donate->timer, CLOCK_MONOTONIC, now_us(), ACCURACY_US,
+	err = sd_event_add_time(loop, &donate->timer, CLOCK_MONOTONIC, clock_us(), ACCURACY_US,
 				on_time, donate);
 	return err < 0 ? err : 0;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "keep.h"
 
+#include "../../common/clock.h"
 #include "../common/log.h"
 #include "../common/turns.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define TURN_US 2000 /* of copying and hashing */
 
@@ -19,14 +19,6 @@ struct keep_job {
 	uint32_t refused, damaged;
 	TAILQ_ENTRY(keep_job) link;
 };
-
-static uint64_t now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
 
 static void arm(struct keep *keep)
 {
@@ -62,7 +54,7 @@ static void keep_chunk(struct keep *keep, struct keep_job *job)
 {
 	const struct model_chunk *chunk = &job->manifest->model.chunks[job->next++];
 	int err = cache_keep(keep->cache, chunk, job->image + chunk->offset, job->load_us,
-			     now_us());
+			     clock_us());
 
 	if (!err)
 		job->bytes += chunk->size;
@@ -74,11 +66,11 @@ static int on_turn(sd_event_source *source, void *arg)
 {
 	struct keep *keep = arg;
 	struct keep_job *job = TAILQ_FIRST(&keep->jobs);
-	uint64_t begin = now_us();
+	uint64_t begin = clock_us();
 
 	(void)source;
 	turns_name("cache");
-	while (job->next < job->manifest->model.chunk_count && now_us() - begin < TURN_US)
+	while (job->next < job->manifest->model.chunk_count && clock_us() - begin < TURN_US)
 		keep_chunk(keep, job);
 	if (job->next == job->manifest->model.chunk_count) {
 		log_end(keep, job);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "push.h"
 
+#include "../../common/clock.h"
 #include "../common/turns.h"
 #include "models.h"
 
@@ -40,14 +41,6 @@ struct push {
 	uint32_t refused; /* the missing chunk that this is about */
 	bool spooling; /* it is the disk's */
 };
-
-static uint64_t now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
 
 static void unmap(struct push *push)
 {
@@ -98,7 +91,7 @@ static bool abandoned(struct push *push, const struct catalog_result *result)
 
 static void wake(struct push *push, uint64_t us)
 {
-	sd_event_source_set_time(push->turn, now_us() + us);
+	sd_event_source_set_time(push->turn, clock_us() + us);
 	sd_event_source_set_enabled(push->turn, SD_EVENT_ONESHOT);
 }
 
@@ -109,7 +102,7 @@ static int set_turn(struct push *push, sd_event_time_handler_t handler)
 	push->turn = sd_event_source_disable_unref(push->turn);
 	err = sd_event_add_time(push->models->loop, &push->turn, CLOCK_MONOTONIC, 0, ACCURACY_US,
 				handler, push);
-	push->progress_us = now_us();
+	push->progress_us = clock_us();
 	return err < 0 ? err : 0;
 }
 
@@ -391,12 +384,12 @@ static bool room_elsewhere(struct push *push, uint64_t bytes)
 	struct room room = { .self = push->models->chunks.host.name };
 
 	catalog_host_each(push->models->catalog, see_room, &room);
-	return room.bytes >= bytes && now_us() - push->progress_us < STALLED_US;
+	return room.bytes >= bytes && clock_us() - push->progress_us < STALLED_US;
 }
 
 static void sent(struct push *push, uint32_t which)
 {
-	push->progress_us = now_us();
+	push->progress_us = clock_us();
 	push->sent[which] = true;
 }
 
@@ -444,12 +437,12 @@ static bool more(const struct push *push)
 static int on_chunks(sd_event_source *source, uint64_t us, void *arg)
 {
 	struct push *push = arg;
-	uint64_t begin = now_us();
+	uint64_t begin = clock_us();
 
 	(void)source;
 	(void)us;
 	turns_name("push: chunks");
-	while (more(push) && push->wait.pending < CHUNKS_PENDING_MAX && now_us() - begin < TURN_US)
+	while (more(push) && push->wait.pending < CHUNKS_PENDING_MAX && clock_us() - begin < TURN_US)
 		if (!store_next(push))
 			return 0;
 	/* With chunks on their way to the disk, on_kept() goes on. */
@@ -522,7 +515,7 @@ static int on_known(sd_event_source *source, uint64_t us, void *arg)
 	(void)us;
 	turns_name("push: end");
 	model = catalog_model_find(push->models->catalog, push->model.name);
-	if (!(model && model->known) && now_us() - push->progress_us < STALLED_US) {
+	if (!(model && model->known) && clock_us() - push->progress_us < STALLED_US) {
 		wake(push, WAIT_US);
 		return 0;
 	}
@@ -615,10 +608,10 @@ static int on_wait(sd_event_source *source, uint64_t us, void *arg)
 	}
 	if (done != push->progress) {
 		push->progress = done;
-		push->progress_us = now_us();
+		push->progress_us = clock_us();
 		client_progress(push->client, done, total);
 	}
-	if (now_us() - push->progress_us < STALLED_US) {
+	if (clock_us() - push->progress_us < STALLED_US) {
 		donate_poke(&push->models->donate);
 		wake(push, WAIT_US);
 	} else if (wanted && !scarce) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "resident.h"
 
+#include "../../common/clock.h"
 #include "../common/log.h"
 #include "../common/turns.h"
 #include "message.h"
@@ -10,16 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
-
-static uint64_t now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
 
 static uint64_t whole_pages(uint64_t size)
 {
@@ -71,8 +63,8 @@ static void end(struct resident *resident, int err, const char *reason)
 		return;
 	resident->state = err ? RESIDENT_FAILED : RESIDENT_READY;
 	resident->err = err;
-	resident->load_us = now_us() - resident->begun_us;
-	resident->moving_us = now_us() - resident->moving_us;
+	resident->load_us = clock_us() - resident->begun_us;
+	resident->moving_us = clock_us() - resident->moving_us;
 	snprintf(resident->reason, sizeof(resident->reason), "%s", reason);
 	if (err) {
 		/* Fails all that is not there yet; jobs that wait for it fail with it. */
@@ -97,11 +89,11 @@ static void settle(struct resident *resident)
 static void on_groups(void *arg, uint32_t done)
 {
 	struct resident *resident = arg;
-	uint64_t begin = now_us();
+	uint64_t begin = clock_us();
 	int err = resident->staged ? staging_arrived(resident->staging, done) :
 				     distmind_timeline_signal(resident->timeline, done);
 
-	resident->signal_us += now_us() - begin;
+	resident->signal_us += clock_us() - begin;
 	resident->signals++;
 	if (err)
 		log_warning("load-not-signalled", LOG_S("model", resident->manifest->model.name),
@@ -355,7 +347,7 @@ struct resident *resident_create(struct weights_device *device, struct distmind_
 	resident->staged = request->staged;
 	resident->verified = request->verify;
 	resident->manifest = manifest_get(manifest);
-	resident->begun_us = now_us();
+	resident->begun_us = clock_us();
 	*err = grouping_make(&resident->grouping, &manifest->model, &request->rates);
 	if (!*err)
 		*err = distmind_buffer_create(vgpu, manifest->model.size, DISTMIND_BUFFER_WEIGHTS,
@@ -387,7 +379,7 @@ struct resident *resident_create(struct weights_device *device, struct distmind_
 			 distmind_pool_error(kernel));
 		goto err_destroy;
 	}
-	resident->moving_us = now_us();
+	resident->moving_us = clock_us();
 	*err = fill_start(resident->fill, loop, reason);
 	if (!*err)
 		return resident;

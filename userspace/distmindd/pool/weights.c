@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "weights.h"
 
+#include "../../common/clock.h"
 #include "../common/log.h"
 
 #include <errno.h>
@@ -8,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define COPY_RATE 4e9 /* bytes/s of a copy lane that was not measured yet */
@@ -43,14 +43,6 @@ struct weights_use {
 	bool preload;
 	LIST_ENTRY(weights_use) link;
 };
-
-static uint64_t now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
 
 /*
  * Devices
@@ -194,7 +186,7 @@ static double benefit(const struct resident *resident, uint64_t now)
 static struct resident *least_useful(struct weights_device *device)
 {
 	struct resident *resident, *least = NULL;
-	uint64_t now = now_us();
+	uint64_t now = clock_us();
 
 	for (resident = device->residents; resident; resident = resident->next)
 		if (idle(resident) && (!least || benefit(resident, now) < benefit(least, now)))
@@ -415,7 +407,7 @@ static void on_ended(struct resident *resident)
 	if (resident->state == RESIDENT_READY) {
 		learn_rates(weights, resident);
 		heat_load(weights->heat, resident->manifest->model.name, resident->read_bytes,
-			  now_us());
+			  clock_us());
 		answer_all(resident);
 		return;
 	}
@@ -570,7 +562,7 @@ void weights_load(struct weights *weights, struct client *client,
 		return;
 	}
 	resident->loads++;
-	resident->used_us = now_us();
+	resident->used_us = clock_us();
 	use->resident = resident;
 	use->verify = request->load.verify;
 	use->preload = request->preload;
@@ -599,7 +591,7 @@ void weights_use_end(struct weights_use *use)
 
 	if (resident) {
 		LIST_REMOVE(use, link);
-		resident->used_us = now_us();
+		resident->used_us = clock_us();
 		if (resident->state == RESIDENT_LOADING && LIST_EMPTY(&resident->uses))
 			resident_cancel(resident);
 		reap(resident->device);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "lane.h"
 
+#include "../../common/clock.h"
 #include "ops.h"
 #include "pacing.h"
 
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 /* Owned by its thread. */
 struct lane {
@@ -21,14 +21,6 @@ struct lane {
 	uint32_t number;
 	struct pacing pacing;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
 
 static void pace_block(void *arg, const struct op_work *work)
 {
@@ -126,7 +118,7 @@ static void *lane_thread(void *arg)
 			fprintf(stderr, "lane %u: %s\n", lane->number, strerror(-err));
 			exit(EXIT_FAILURE);
 		}
-		begin = now_ns();
+		begin = clock_ns();
 		if (paced)
 			pacing_start(&lane->pacing, sleeps() != before,
 				     profile_launch_cost(lane->profile));
@@ -136,7 +128,7 @@ static void *lane_thread(void *arg)
 		else
 			exchange.status = run_launch(lane, &exchange.job, &cookie);
 		exchange.cookie = cookie;
-		exchange.ran_ns = now_ns() - begin;
+		exchange.ran_ns = clock_ns() - begin;
 		exchange.done = exchange.job.id;
 	}
 }

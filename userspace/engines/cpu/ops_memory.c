@@ -2,7 +2,8 @@
 /* Operations that move memory, or nothing: nop, spin, fill, copy. */
 #include "ops_type.h"
 
-#include <time.h>
+#include "../../common/clock.h"
+
 
 static void nop_load(struct op_load *load, void *state)
 {
@@ -38,22 +39,14 @@ static void spin_load(struct op_load *load, void *state)
 	spin->ns = op_load_number(load, DISTMIND_SPIN_US, "us", 0, UINT32_MAX) * 1000;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static int spin_block(const void *state, uint64_t block)
 {
 	const struct spin *spin = state;
-	uint64_t end = now_ns() + spin->ns;
+	uint64_t end = clock_ns() + spin->ns;
 	volatile float sum = 0;
 
 	(void)block;
-	while (now_ns() < end)
+	while (clock_ns() < end)
 		for (int i = 0; i < 64; i++)
 			sum = sum * 0.5f + 1;
 	return 0;

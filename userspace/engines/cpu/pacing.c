@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "pacing.h"
 
+#include "../../common/clock.h"
+
 #include <errno.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -8,14 +10,6 @@
 #define SECOND 1000000000ULL
 #define WAKEUP_MAX_NS 80000 /* of lateness that is foreseen; what is more is the host's load */
 #define WAKEUP_WEIGHT 8 /* of the average so far, in wakeups */
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
-}
 
 static void relax(void)
 {
@@ -36,7 +30,7 @@ static uint64_t sleep_until(uint64_t then)
 
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
 		;
-	return now_ns();
+	return clock_ns();
 }
 
 /*
@@ -53,7 +47,7 @@ static void wait_until(struct pacing *pacing, uint64_t due, uint64_t now)
 		late = now - wake < WAKEUP_MAX_NS ? now - wake : WAKEUP_MAX_NS;
 		pacing->wakeup_ns += late / WAKEUP_WEIGHT - pacing->wakeup_ns / WAKEUP_WEIGHT;
 	}
-	for (; now < due; now = now_ns())
+	for (; now < due; now = clock_ns())
 		relax();
 }
 
@@ -75,7 +69,7 @@ static void catch_up(struct pacing *pacing, uint64_t now)
 
 void pacing_start(struct pacing *pacing, bool idle, uint64_t launch_ns)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_ns();
 
 	if (idle)
 		pacing->due_ns = now;
@@ -86,7 +80,7 @@ void pacing_start(struct pacing *pacing, bool idle, uint64_t launch_ns)
 
 void pacing_block_end(struct pacing *pacing, uint64_t cost_ns)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_ns();
 
 	pacing->due_ns += cost_ns;
 	catch_up(pacing, now);
