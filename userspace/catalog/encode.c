@@ -73,12 +73,3 @@ bool catalog_json_u64(const json_t *object, const char *name, uint64_t *number)
 	*number = strtoull(text, &end, 10);
 	return !errno && !*end;
 }
-
-void catalog_hex(const uint8_t *bytes, size_t size, char *hex)
-{
-	for (size_t i = 0; i < size; i++) {
-		hex[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
-		hex[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
-	}
-	hex[2 * size] = '\0';
-}

@@ -16,7 +16,4 @@ void *catalog_base64_decode(const json_t *text, size_t *size);
 /* A decimal string or an integer; absent, as protobuf's JSON does with zero: 0. */
 bool catalog_json_u64(const json_t *object, const char *name, uint64_t *number);
 
-/* hex has room for 2 * size + 1. */
-void catalog_hex(const uint8_t *bytes, size_t size, char *hex);
-
 #endif

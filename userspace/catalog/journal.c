@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "journal.h"
 
+#include "../common/hex.h"
 #include "encode.h"
 
 #include <ctype.h>
@@ -34,7 +35,7 @@ static bool checksum(const char *text, size_t len, char *hex)
 
 	if (!EVP_Digest(text, len, digest, NULL, EVP_sha256(), NULL))
 		return false;
-	catalog_hex(digest, CHECKSUM_BYTES, hex);
+	hex_format(digest, CHECKSUM_BYTES, hex);
 	return true;
 }
 

@@ -6,6 +6,7 @@
  * the lease ended, or fenced for good when the generation is another's.
  */
 #include "encode.h"
+#include "../common/hex.h"
 #include "report.h"
 #include "update.h"
 
@@ -204,7 +205,7 @@ static void on_granted(const struct catalog_result *result, void *arg)
 	registration->update.done = on_registered;
 	registration->catalog = catalog;
 	registration->lease = result->lease;
-	catalog_hex(nonce, sizeof(nonce), registration->nonce);
+	hex_format(nonce, sizeof(nonce), registration->nonce);
 	snprintf(key, sizeof(key), "%s/generation/%s", catalog->pool, member->host.name);
 	if (!catalog_update_start(&registration->update, catalog->store, key))
 		return;

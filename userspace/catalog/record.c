@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Records as JSON. Other programs can write to etcd, so all of it is checked. */
 #include "encode.h"
+#include "../common/hex.h"
 #include "state.h"
 
 #include <inttypes.h>
@@ -31,15 +32,7 @@ static bool get_digest(const json_t *record, const char *name, uint8_t *digest)
 {
 	const char *hex = json_string_value(json_object_get(record, name));
 
-	if (!hex || strlen(hex) != 2 * CATALOG_DIGEST ||
-	    strspn(hex, "0123456789abcdef") != 2 * CATALOG_DIGEST)
-		return false;
-	for (size_t i = 0; i < CATALOG_DIGEST; i++) {
-		char byte[3] = { hex[2 * i], hex[2 * i + 1], '\0' };
-
-		digest[i] = (uint8_t)strtoul(byte, NULL, 16);
-	}
-	return true;
+	return hex && hex_parse(hex, digest, CATALOG_DIGEST);
 }
 
 char *catalog_host_text(const struct catalog_host *host)
@@ -106,7 +99,7 @@ char *catalog_model_text(const struct catalog_model *model)
 {
 	char sha256[2 * CATALOG_DIGEST + 1];
 
-	catalog_hex(model->sha256, CATALOG_DIGEST, sha256);
+	hex_format(model->sha256, CATALOG_DIGEST, sha256);
 	return text_of(json_pack("{s:s,s:s,s:I,s:i,s:s,s:i,s:b,s:s,s:I}", "name", model->name,
 				 "upload", model->upload, "size", (json_int_t)model->size, "parts",
 				 (int)model->parts, "sha256", sha256, "replicas",

@@ -4,6 +4,7 @@
  * again (now complete, and with it the epoch), and at commit the model instead of it.
  */
 #include "encode.h"
+#include "../common/hex.h"
 #include "manifest.h"
 #include "update.h"
 
@@ -237,7 +238,7 @@ int catalog_upload_begin(struct catalog *catalog, const char *name, const char *
 	upload->model.generation = member->host.generation;
 	snprintf(upload->model.name, sizeof(upload->model.name), "%s", name);
 	snprintf(upload->model.host, sizeof(upload->model.host), "%s", member->host.name);
-	catalog_hex(id, sizeof(id), upload->model.upload);
+	hex_format(id, sizeof(id), upload->model.upload);
 	catalog_manifest_sum(manifest, size, digest);
 	memcpy(upload->model.sha256, digest, CATALOG_DIGEST);
 	snprintf(upload->key, sizeof(upload->key), "%s/view/upload/%s", catalog->pool,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "reader_state.h"
 
+#include "../common/hex.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +11,7 @@
 #define BUSY_NS 10000000ULL
 /* More would only keep donors from freeing what they want to. */
 #define PINS_MAX 1024
+#define NAMED_BYTES 8 /* of a digest, in a message */
 
 struct memory_reader *memory_reader_create(const struct memory_reader_ops *ops,
 					   uint32_t segment_size)
@@ -217,7 +220,7 @@ static void describe(struct memory_reader *reader, struct memory_load *load, int
 {
 	const struct memory_load_piece *first = NULL;
 	const struct memory_source *source;
-	char *reason = load->progress.reason;
+	char *reason = load->progress.reason, name[HEX_LEN(NAMED_BYTES)];
 	const char *donor;
 	uint32_t missing = 0;
 	int at;
@@ -232,10 +235,9 @@ static void describe(struct memory_reader *reader, struct memory_load *load, int
 	}
 	if (!first)
 		return;
-	at = snprintf(reason, MEMORY_REASON_LEN, "%u of %u chunks missing%s, the first is ",
-		      missing, load->piece_count, err == -ETIMEDOUT ? " at the deadline" : "");
-	for (int i = 0; i < 8; i++)
-		at += snprintf(reason + at, MEMORY_REASON_LEN - at, "%02x", first->digest[i]);
+	hex_format(first->digest, NAMED_BYTES, name);
+	at = snprintf(reason, MEMORY_REASON_LEN, "%u of %u chunks missing%s, the first is %s",
+		      missing, load->piece_count, err == -ETIMEDOUT ? " at the deadline" : "", name);
 	for (uint32_t s = 0; s < first->sources && at < MEMORY_REASON_LEN; s++) {
 		source = &load->sources[first->source + s];
 		donor = reader->donors[source->donor]->stats.name;

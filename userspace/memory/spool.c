@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "spool.h"
 
+#include "../common/hex.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HEX_LEN (2 * MEMORY_DIGEST_LEN)
+#define NAME_LEN (HEX_LEN(MEMORY_DIGEST_LEN) - 1)
 #define PARTIAL ".partial"
 
 struct memory_spool {
@@ -52,35 +54,6 @@ void memory_spool_close(struct memory_spool *spool)
 	free(spool);
 }
 
-static void name_of(const uint8_t *digest, char name[HEX_LEN + 1])
-{
-	for (int i = 0; i < MEMORY_DIGEST_LEN; i++)
-		sprintf(name + 2 * i, "%02x", digest[i]);
-}
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static bool parse_name(const char *name, uint8_t *digest)
-{
-	int high, low;
-
-	if (strlen(name) != HEX_LEN)
-		return false;
-	for (int i = 0; i < MEMORY_DIGEST_LEN; i++) {
-		high = hex_digit(name[2 * i]);
-		low = hex_digit(name[2 * i + 1]);
-		if (high < 0 || low < 0)
-			return false;
-		digest[i] = high << 4 | low;
-	}
-	return true;
-}
-
 static int write_all(int fd, const uint8_t *data, uint64_t length)
 {
 	ssize_t done;
@@ -101,10 +74,10 @@ int memory_spool_store(struct memory_spool *spool, const uint8_t digest[MEMORY_D
 		       const void *data, uint64_t length)
 {
 	const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
-	char name[HEX_LEN + 1], partial[HEX_LEN + sizeof(PARTIAL)];
+	char name[NAME_LEN + 1], partial[NAME_LEN + sizeof(PARTIAL)];
 	int fd, err;
 
-	name_of(digest, name);
+	hex_format(digest, MEMORY_DIGEST_LEN, name);
 	snprintf(partial, sizeof(partial), "%s" PARTIAL, name);
 	fd = openat(spool->dir, partial, flags, 0600);
 	if (fd < 0)
@@ -125,9 +98,9 @@ int memory_spool_store(struct memory_spool *spool, const uint8_t digest[MEMORY_D
 
 int memory_spool_remove(struct memory_spool *spool, const uint8_t digest[MEMORY_DIGEST_LEN])
 {
-	char name[HEX_LEN + 1];
+	char name[NAME_LEN + 1];
 
-	name_of(digest, name);
+	hex_format(digest, MEMORY_DIGEST_LEN, name);
 	return unlinkat(spool->dir, name, 0) ? -errno : 0;
 }
 
@@ -198,7 +171,7 @@ static int restore_name(struct memory_spool *spool, struct memory_arena *arena, 
 	uint8_t digest[MEMORY_DIGEST_LEN];
 	int fd, err;
 
-	if (!parse_name(name, digest))
+	if (!hex_parse(name, digest, MEMORY_DIGEST_LEN))
 		return -EINVAL;
 	/* A name that is a fifo must not stop the daemon. */
 	fd = openat(spool->dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -233,7 +206,8 @@ int memory_spool_restore(struct memory_spool *spool, struct memory_arena *arena,
 		len = strlen(entry->d_name);
 		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
 			continue;
-		if (len == HEX_LEN + strlen(PARTIAL) && !strcmp(entry->d_name + HEX_LEN, PARTIAL)) {
+		if (len == NAME_LEN + strlen(PARTIAL) &&
+		    !strcmp(entry->d_name + NAME_LEN, PARTIAL)) {
 			unlinkat(spool->dir, entry->d_name, 0);
 			continue;
 		}

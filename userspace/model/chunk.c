@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "chunk.h"
 
+#include "../common/hex.h"
+
 #include <errno.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
@@ -30,34 +32,12 @@ bool model_digest_equal(const struct model_digest *a, const struct model_digest 
 
 void model_digest_format(const struct model_digest *digest, char text[MODEL_DIGEST_TEXT_LEN])
 {
-	static const char digits[] = "0123456789abcdef";
-
-	for (size_t i = 0; i < MODEL_DIGEST_LEN; i++) {
-		*text++ = digits[digest->bytes[i] >> 4];
-		*text++ = digits[digest->bytes[i] & 15];
-	}
-	*text = '\0';
-}
-
-static int digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+	hex_format(digest->bytes, sizeof(digest->bytes), text);
 }
 
 int model_digest_parse(const char *text, struct model_digest *digest)
 {
-	if (strlen(text) != 2 * MODEL_DIGEST_LEN)
-		return -EINVAL;
-	for (size_t i = 0; i < MODEL_DIGEST_LEN; i++) {
-		int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
-
-		if (high < 0 || low < 0)
-			return -EINVAL;
-		digest->bytes[i] = (uint8_t)(high << 4 | low);
-	}
-	return 0;
+	return hex_parse(text, digest->bytes, sizeof(digest->bytes)) ? 0 : -EINVAL;
 }
 
 /* A power of two. */

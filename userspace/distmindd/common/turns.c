@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "turns.h"
 
+#include "../../common/clock.h"
 #include "log.h"
 
 #include <fcntl.h>
@@ -25,14 +26,6 @@ static struct {
 	int schedstat; /* of the thread; 0: not opened yet, negative: there is none */
 } current;
 
-static uint64_t now_us(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
 /* How long this thread has been ready to run and did not: the second number there, in ns. */
 static uint64_t waited_us(void)
 {
@@ -56,12 +49,12 @@ static void begin(void)
 {
 	current.what = UNNAMED;
 	current.waited_us = waited_us();
-	current.begun_us = now_us(CLOCK_MONOTONIC);
+	current.begun_us = clock_us();
 }
 
 static void warn(uint64_t us, uint64_t waited)
 {
-	uint64_t now = now_us(CLOCK_MONOTONIC);
+	uint64_t now = clock_us();
 
 	if (current.warned_us && now - current.warned_us < WARN_US)
 		return;
@@ -73,7 +66,7 @@ static void warn(uint64_t us, uint64_t waited)
 static void end(void)
 {
 	struct turns *account = &current.account;
-	uint64_t took = now_us(CLOCK_MONOTONIC) - current.begun_us;
+	uint64_t took = clock_us() - current.begun_us;
 	uint64_t waited = waited_us() - current.waited_us, us;
 	unsigned int bucket = 0;
 
@@ -87,7 +80,7 @@ static void end(void)
 	if (us >= account->longest.us) {
 		account->longest.us = us;
 		account->longest.waited_us = waited;
-		account->longest.at = now_us(CLOCK_REALTIME) / 1000000;
+		account->longest.at = (uint64_t)time(NULL);
 		account->longest.what = current.what;
 	}
 	if (us > TURNS_LIMIT_US) {
@@ -118,7 +111,7 @@ void turns_name(const char *what)
 
 bool turns_over(void)
 {
-	return current.begun_us && now_us(CLOCK_MONOTONIC) - current.begun_us >= SHARE_US;
+	return current.begun_us && clock_us() - current.begun_us >= SHARE_US;
 }
 
 const struct turns *turns_account(void)
