@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNKS_MIN 64 /* a power of two */
+#define CHUNKS_MIN 64
 
 static void clear_part(struct part *part)
 {
 	free(part->locations);
 	free(part->chunks);
-	free(part->slots);
+	hash_free(&part->table);
 	free(part->holders);
 	*part = (struct part){ 0 };
 }
@@ -126,54 +126,45 @@ static int index_hosts(struct catalog *catalog)
  * A part
  */
 
-/* Where the chunk's number is, plus one; or 0: where it would be. */
-static uint32_t *slot_of(const struct part *part, const uint8_t *digest)
+static struct catalog_chunk *find(const struct part *part, const uint8_t *digest)
 {
-	size_t at;
+	const struct hash_slot *slot;
 
-	/* Digests are hashes. Their beginnings are much the same in a part. */
-	memcpy(&at, digest + CATALOG_DIGEST - sizeof(at), sizeof(at));
-	for (;; at++) {
-		uint32_t *slot = &part->slots[at & (2 * part->room - 1)];
+	hash_each_of(&part->table, hash_of_digest(digest), slot) {
+		struct catalog_chunk *chunk = &part->chunks[slot->value - 1];
 
-		if (!*slot || !memcmp(part->chunks[*slot - 1].digest, digest, CATALOG_DIGEST))
-			return slot;
+		if (!memcmp(chunk->digest, digest, CATALOG_DIGEST))
+			return chunk;
 	}
+	return NULL;
 }
 
 static int grow(struct part *part)
 {
 	size_t room = part->room ? 2 * part->room : CHUNKS_MIN;
 	void *chunks = reallocarray(part->chunks, room, sizeof(*part->chunks));
-	uint32_t *slots;
 
 	if (!chunks)
 		return -ENOMEM;
 	part->chunks = chunks;
-	slots = calloc(2 * room, sizeof(*slots));
-	if (!slots)
-		return -ENOMEM;
-	free(part->slots);
-	part->slots = slots;
 	part->room = room;
-	for (size_t i = 0; i < part->count; i++)
-		*slot_of(part, part->chunks[i].digest) = (uint32_t)i + 1;
 	return 0;
 }
 
 /* The digest is that of a model or of a location, and stays. NULL: no memory. */
 static struct catalog_chunk *put(struct part *part, const uint8_t *digest)
 {
-	uint32_t *slot;
+	struct catalog_chunk *chunk = find(part, digest);
 
+	if (chunk)
+		return chunk;
 	if (part->count == part->room && grow(part))
 		return NULL;
-	slot = slot_of(part, digest);
-	if (!*slot) {
-		part->chunks[part->count++] = (struct catalog_chunk){ .digest = digest };
-		*slot = (uint32_t)part->count;
-	}
-	return &part->chunks[*slot - 1];
+	if (hash_add(&part->table, hash_of_digest(digest), part->count + 1))
+		return NULL;
+	chunk = &part->chunks[part->count++];
+	*chunk = (struct catalog_chunk){ .digest = digest };
+	return chunk;
 }
 
 struct needing {
@@ -286,13 +277,8 @@ int catalog_index(struct catalog *catalog, size_t bucket)
 const struct catalog_chunk *catalog_chunk_find(struct catalog *catalog, const uint8_t *digest)
 {
 	size_t bucket = catalog_bucket_of(digest);
-	const struct part *part = &catalog->parts[bucket];
-	uint32_t slot;
 
-	if (catalog_index(catalog, bucket) || !part->count)
-		return NULL;
-	slot = *slot_of(part, digest);
-	return slot ? &part->chunks[slot - 1] : NULL;
+	return catalog_index(catalog, bucket) ? NULL : find(&catalog->parts[bucket], digest);
 }
 
 int catalog_numbers(struct catalog *catalog, struct catalog_numbers *numbers)

@@ -23,6 +23,7 @@
 #ifndef CATALOG_STATE_H
 #define CATALOG_STATE_H
 
+#include "../common/hash.h"
 #include "catalog.h"
 #include "view.h"
 
@@ -72,8 +73,8 @@ struct part {
 	/* None of these unless made. */
 	bool made;
 	struct catalog_chunk *chunks;
-	size_t count, room; /* a power of two */
-	uint32_t *slots;    /* a hash table, twice the room: numbers of chunks, plus one */
+	size_t count, room;
+	struct hash table; /* numbers of chunks, plus one */
 	uint32_t *holders;  /* of all chunks */
 };
 

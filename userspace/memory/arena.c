@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "arena.h"
 
+#include "../common/hash.h"
 #include "space.h"
 
 #include <errno.h>
@@ -11,7 +12,6 @@
 #include <sys/mman.h>
 
 #define HUGE_PAGE (2ULL << 20)
-#define TABLE_MIN 1024
 
 struct memory_arena {
 	uint8_t *base;
@@ -19,8 +19,7 @@ struct memory_arena {
 	uint64_t mapped;
 	pthread_mutex_t lock; /* everything below */
 	struct memory_space *space;
-	struct memory_chunk **table; /* sealed ones, chained; a power of two */
-	uint64_t table_size;
+	struct hash table; /* sealed ones */
 	struct memory_arena_stats stats;
 };
 
@@ -62,11 +61,9 @@ int memory_arena_create(struct memory_arena **result, uint64_t size)
 	if (!arena)
 		return -ENOMEM;
 	arena->size = size;
-	arena->table_size = TABLE_MIN;
-	arena->table = calloc(arena->table_size, sizeof(*arena->table));
 	arena->space = memory_space_create(size);
 	err = -ENOMEM;
-	if (!arena->table || !arena->space)
+	if (!arena->space)
 		goto fail;
 	err = map(arena, size);
 	if (err)
@@ -76,27 +73,22 @@ int memory_arena_create(struct memory_arena **result, uint64_t size)
 	return 0;
 fail:
 	memory_space_destroy(arena->space);
-	free(arena->table);
 	free(arena);
 	return err;
 }
 
 void memory_arena_destroy(struct memory_arena *arena)
 {
-	struct memory_chunk *chunk, *next;
+	const struct hash_slot *slot;
 
 	if (!arena)
 		return;
-	for (uint64_t i = 0; i < arena->table_size; i++) {
-		for (chunk = arena->table[i]; chunk; chunk = next) {
-			next = chunk->next;
-			free(chunk);
-		}
-	}
+	hash_each(&arena->table, slot)
+		free((void *)slot->value);
 	munmap(arena->base, arena->mapped);
 	pthread_mutex_destroy(&arena->lock);
 	memory_space_destroy(arena->space);
-	free(arena->table);
+	hash_free(&arena->table);
 	free(arena);
 }
 
@@ -110,48 +102,17 @@ uint64_t memory_arena_size(const struct memory_arena *arena)
 	return arena->size;
 }
 
-/* A digest is as good as a random number. */
-static struct memory_chunk **slot(const struct memory_arena *arena, const uint8_t *digest)
+static struct memory_chunk *find(const struct memory_arena *arena, const uint8_t *digest)
 {
-	uint64_t hash;
+	const struct hash_slot *slot;
 
-	memcpy(&hash, digest, sizeof(hash));
-	return &arena->table[hash & (arena->table_size - 1)];
-}
+	hash_each_of(&arena->table, hash_of_digest(digest), slot) {
+		struct memory_chunk *chunk = (struct memory_chunk *)slot->value;
 
-static struct memory_chunk **find(const struct memory_arena *arena, const uint8_t *digest)
-{
-	struct memory_chunk **at;
-
-	for (at = slot(arena, digest); *at; at = &(*at)->next)
-		if (!memcmp((*at)->digest, digest, MEMORY_DIGEST_LEN))
-			break;
-	return at;
-}
-
-/* Without memory for a larger table the chains get longer, and nothing else. */
-static void grow(struct memory_arena *arena)
-{
-	struct memory_chunk **old = arena->table, *chunk, *next, **at;
-	uint64_t count = arena->table_size;
-
-	if (arena->stats.chunks <= count)
-		return;
-	arena->table = calloc(count * 2, sizeof(*arena->table));
-	if (!arena->table) {
-		arena->table = old;
-		return;
+		if (!memcmp(chunk->digest, digest, MEMORY_DIGEST_LEN))
+			return chunk;
 	}
-	arena->table_size = count * 2;
-	for (uint64_t i = 0; i < count; i++) {
-		for (chunk = old[i]; chunk; chunk = next) {
-			next = chunk->next;
-			at = slot(arena, chunk->digest);
-			chunk->next = *at;
-			*at = chunk;
-		}
-	}
-	free(old);
+	return NULL;
 }
 
 int memory_arena_allocate(struct memory_arena *arena, uint64_t length,
@@ -195,7 +156,6 @@ int memory_arena_seal(struct memory_arena *arena, struct memory_chunk *chunk,
 		      const uint8_t digest[MEMORY_DIGEST_LEN])
 {
 	uint8_t actual[MEMORY_DIGEST_LEN];
-	struct memory_chunk **at;
 	int err = 0;
 
 	if (!EVP_Digest(chunk->data, chunk->length, actual, NULL, EVP_sha256(), NULL))
@@ -204,17 +164,16 @@ int memory_arena_seal(struct memory_arena *arena, struct memory_chunk *chunk,
 	if (memcmp(actual, digest, MEMORY_DIGEST_LEN)) {
 		arena->stats.refused++;
 		err = -EBADMSG;
-	} else if (*find(arena, digest)) {
+	} else if (find(arena, digest)) {
 		err = -EEXIST;
 	} else {
 		memcpy(chunk->digest, digest, MEMORY_DIGEST_LEN);
-		at = slot(arena, digest);
-		chunk->next = *at;
-		*at = chunk;
+		err = hash_add(&arena->table, hash_of_digest(digest), (uintptr_t)chunk);
+	}
+	if (!err) {
 		arena->stats.filling--;
 		arena->stats.chunks++;
 		arena->stats.bytes += chunk->length;
-		grow(arena);
 	}
 	pthread_mutex_unlock(&arena->lock);
 	return err;
@@ -234,7 +193,7 @@ int memory_arena_pin(struct memory_arena *arena, const uint8_t digest[MEMORY_DIG
 	struct memory_chunk *chunk;
 
 	pthread_mutex_lock(&arena->lock);
-	chunk = *find(arena, digest);
+	chunk = find(arena, digest);
 	if (chunk) {
 		chunk->pins++;
 		arena->stats.pins++;
@@ -263,14 +222,13 @@ void memory_arena_unpin(struct memory_arena *arena, struct memory_chunk *chunk)
 
 int memory_arena_free(struct memory_arena *arena, const uint8_t digest[MEMORY_DIGEST_LEN])
 {
-	struct memory_chunk **at, *chunk;
+	struct memory_chunk *chunk;
 	bool pinned = false;
 
 	pthread_mutex_lock(&arena->lock);
-	at = find(arena, digest);
-	chunk = *at;
+	chunk = find(arena, digest);
 	if (chunk) {
-		*at = chunk->next;
+		hash_remove(&arena->table, hash_of_digest(digest), (uintptr_t)chunk);
 		arena->stats.chunks--;
 		arena->stats.bytes -= chunk->length;
 		pinned = chunk->pins;
@@ -288,12 +246,11 @@ int memory_arena_free(struct memory_arena *arena, const uint8_t digest[MEMORY_DI
 void memory_arena_each(struct memory_arena *arena,
 		       void (*tell)(void *arg, const struct memory_chunk *chunk), void *arg)
 {
-	const struct memory_chunk *chunk;
+	const struct hash_slot *slot;
 
 	pthread_mutex_lock(&arena->lock);
-	for (uint64_t i = 0; i < arena->table_size; i++)
-		for (chunk = arena->table[i]; chunk; chunk = chunk->next)
-			tell(arg, chunk);
+	hash_each(&arena->table, slot)
+		tell(arg, (const struct memory_chunk *)slot->value);
 	pthread_mutex_unlock(&arena->lock);
 }
 

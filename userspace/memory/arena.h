@@ -35,7 +35,6 @@ struct memory_chunk {
 	uint32_t pins;
 	bool doomed; /* freed, but pinned */
 	struct memory_extent *extent;
-	struct memory_chunk *next; /* in the table */
 };
 
 struct memory_arena_stats {

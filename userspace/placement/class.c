@@ -20,29 +20,10 @@ void placement_classes_free(struct placement_classes *classes)
 		return;
 	free(classes->rows);
 	free(classes->holes);
-	free(classes->buckets);
+	hash_free(&classes->table);
 	free(classes->births);
 	free(classes->moved);
 	free(classes);
-}
-
-static void chain(struct placement_classes *classes, uint32_t number)
-{
-	struct placement_class *class = &classes->rows[number];
-	uint32_t *bucket = &classes->buckets[class->hash & (classes->bucket_count - 1)];
-
-	class->next_of_hash = *bucket;
-	*bucket = number;
-}
-
-static void unchain(struct placement_classes *classes, uint32_t number)
-{
-	struct placement_class *class = &classes->rows[number];
-	uint32_t *link = &classes->buckets[class->hash & (classes->bucket_count - 1)];
-
-	while (*link != number)
-		link = &classes->rows[*link].next_of_hash;
-	*link = class->next_of_hash;
 }
 
 static int grow_holes(struct placement_classes *classes, uint32_t room, uint32_t stride)
@@ -69,7 +50,7 @@ static int grow_rows(struct placement_classes *classes, uint32_t room)
 {
 	struct placement_birth *births;
 	struct placement_class *rows;
-	uint32_t *moved, *buckets;
+	uint32_t *moved;
 
 	rows = realloc(classes->rows, room * sizeof(*rows));
 	if (!rows)
@@ -84,17 +65,8 @@ static int grow_rows(struct placement_classes *classes, uint32_t room)
 	if (!moved)
 		return -ENOMEM;
 	classes->moved = moved;
-	buckets = malloc(2 * (size_t)room * sizeof(*buckets));
-	if (!buckets)
-		return -ENOMEM;
-	free(classes->buckets);
-	classes->buckets = buckets;
-	classes->bucket_count = 2 * room;
-	memset(buckets, 0xff, 2 * (size_t)room * sizeof(*buckets));
-	for (uint32_t i = 0; i < classes->count; i++)
-		if (rows[i].boxes)
-			chain(classes, i);
-	return 0;
+	/* So many classes there can be, and what puts a box into one cannot fail. */
+	return hash_reserve(&classes->table, room);
 }
 
 int placement_classes_reserve(struct placement_classes *classes, uint32_t boxes, uint32_t gpus)
@@ -190,11 +162,12 @@ static bool same_state(const struct placement_classes *classes, uint32_t number,
 static uint32_t find(const struct placement_classes *classes, const struct placement_class *state,
 		     const struct placement_hole *holes)
 {
-	uint32_t number = classes->buckets[state->hash & (classes->bucket_count - 1)];
+	const struct hash_slot *slot;
 
-	while (number != PLACEMENT_NONE && !same_state(classes, number, state, holes))
-		number = classes->rows[number].next_of_hash;
-	return number;
+	hash_each_of(&classes->table, state->hash, slot)
+		if (same_state(classes, (uint32_t)slot->value - 1, state, holes))
+			return (uint32_t)slot->value - 1;
+	return PLACEMENT_NONE;
 }
 
 static void tidy_births(struct placement_classes *classes)
@@ -238,7 +211,7 @@ static uint32_t create(struct placement_classes *classes, const struct placement
 		class->whole += holes[i].share >= PLACEMENT_WHOLE;
 		class->kinds |= 1ULL << holes[i].kind;
 	}
-	chain(classes, number);
+	hash_add(&classes->table, state->hash, number + 1);
 	classes->live++;
 	classes->births[classes->birth_count++] = (struct placement_birth){ number, generation };
 	return number;
@@ -258,7 +231,7 @@ static void leave(struct placement_pool *pool, uint32_t number)
 		pool->boxes.rows[box->class_next].class_prev = box->class_prev;
 	if (--class->boxes)
 		return;
-	unchain(classes, box->class);
+	hash_remove(&classes->table, class->hash, box->class + 1);
 	class->first_box = classes->free_class;
 	classes->free_class = box->class;
 	classes->live--;

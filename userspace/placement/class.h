@@ -12,6 +12,7 @@
 #ifndef DISTMIND_PLACEMENT_CLASS_H
 #define DISTMIND_PLACEMENT_CLASS_H
 
+#include "../common/hash.h"
 #include "pool.h"
 
 /* What is left of a gpu. */
@@ -36,7 +37,6 @@ struct placement_class {
 	uint32_t generation;
 	uint32_t boxes;	    /* how many; 0: unused */
 	uint32_t first_box; /* or the next unused class */
-	uint32_t next_of_hash;
 	uint64_t hash;
 	bool hosted;	      /* in a host: else there is no cpu and memory to be short of */
 	uint64_t cpu, memory; /* left of the host */
@@ -61,8 +61,7 @@ struct placement_classes {
 	uint32_t count, room;
 	struct placement_hole *holes; /* stride for each class, and for the state looked for */
 	uint32_t stride;
-	uint32_t *buckets; /* first class of a hash; a power of two of them */
-	uint32_t bucket_count;
+	struct hash table; /* numbers of classes that have boxes, plus one */
 	uint32_t free_class;
 	uint32_t live;
 	/*

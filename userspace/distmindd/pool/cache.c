@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cache.h"
 
+#include "../../common/hash.h"
 #include "../../memory/arena.h"
 
 #include <errno.h>
@@ -10,7 +11,6 @@
 
 #define USES_MAX 16 /* more make it worth no more, so that what was popular once can go */
 #define REMEMBERED 4 /* times the bytes of the cache */
-#define TABLE_MIN 1024
 
 struct cache_chunk {
 	struct model_digest digest;
@@ -22,15 +22,13 @@ struct cache_chunk {
 	uint32_t pins;
 	bool damaged;
 	TAILQ_ENTRY(cache_chunk) link;
-	struct cache_chunk *next; /* in the table */
 };
 
 TAILQ_HEAD(chunk_list, cache_chunk);
 
 struct cache {
 	struct memory_arena *arena;
-	struct cache_chunk **table; /* a power of two */
-	uint64_t table_size;
+	struct hash table; /* all chunks, here or missing */
 	/*
 	 * By the number of uses, and of these the oldest first: the least useful chunk of
 	 * all is the first of a list, however time goes on.
@@ -44,18 +42,12 @@ struct cache {
 int cache_open(struct cache **result, uint64_t size)
 {
 	struct cache *cache = calloc(1, sizeof(*cache));
-	int err = -ENOMEM;
+	int err;
 
 	if (!cache)
-		return err;
-	cache->table_size = TABLE_MIN;
-	while (cache->table_size < size / MODEL_CHUNK_PACK)
-		cache->table_size *= 2;
-	cache->table = calloc(cache->table_size, sizeof(struct cache_chunk *));
-	if (cache->table)
-		err = memory_arena_create(&cache->arena, size);
+		return -ENOMEM;
+	err = memory_arena_create(&cache->arena, size);
 	if (err) {
-		free(cache->table);
 		free(cache);
 		return err;
 	}
@@ -68,36 +60,33 @@ int cache_open(struct cache **result, uint64_t size)
 
 void cache_close(struct cache *cache)
 {
-	struct cache_chunk *chunk, *next;
+	const struct hash_slot *slot;
 
 	if (!cache)
 		return;
-	for (uint64_t i = 0; i < cache->table_size; i++) {
-		for (chunk = cache->table[i]; chunk; chunk = next) {
-			next = chunk->next;
-			free(chunk);
-		}
-	}
+	hash_each(&cache->table, slot)
+		free((void *)slot->value);
 	memory_arena_destroy(cache->arena);
-	free(cache->table);
+	hash_free(&cache->table);
 	free(cache);
 }
 
 /*
- * A digest is as good as a random number. Manifests say how long a chunk is, and one may be
- * wrong: whoever copies relies on the size that it asked for.
+ * Manifests say how long a chunk is, and one may be wrong: whoever copies relies on the size
+ * that it asked for.
  */
-static struct cache_chunk **find(const struct cache *cache, const struct model_digest *digest,
-				 uint32_t size)
+static struct cache_chunk *find(const struct cache *cache, const struct model_digest *digest,
+				uint32_t size)
 {
-	struct cache_chunk **at;
-	uint64_t hash;
+	const struct hash_slot *slot;
 
-	memcpy(&hash, digest->bytes, sizeof(hash));
-	at = &cache->table[hash & (cache->table_size - 1)];
-	while (*at && ((*at)->size != size || !model_digest_equal(&(*at)->digest, digest)))
-		at = &(*at)->next;
-	return at;
+	hash_each_of(&cache->table, hash_of_digest(digest->bytes), slot) {
+		struct cache_chunk *chunk = (struct cache_chunk *)slot->value;
+
+		if (chunk->size == size && model_digest_equal(&chunk->digest, digest))
+			return chunk;
+	}
+	return NULL;
 }
 
 static struct chunk_list *list_of(struct cache *cache, const struct cache_chunk *chunk)
@@ -117,9 +106,7 @@ static double benefit(const struct cache_chunk *chunk, uint64_t now_us)
 
 static void forget(struct cache *cache, struct cache_chunk *chunk)
 {
-	struct cache_chunk **at = find(cache, &chunk->digest, chunk->size);
-
-	*at = chunk->next;
+	hash_remove(&cache->table, hash_of_digest(chunk->digest.bytes), (uintptr_t)chunk);
 	TAILQ_REMOVE(&cache->missing, chunk, link);
 	cache->missing_bytes -= chunk->size;
 	free(chunk);
@@ -127,7 +114,7 @@ static void forget(struct cache *cache, struct cache_chunk *chunk)
 
 static struct cache_chunk *remember(struct cache *cache, const struct model_chunk *wanted)
 {
-	struct cache_chunk *chunk = calloc(1, sizeof(*chunk)), **at;
+	struct cache_chunk *chunk = calloc(1, sizeof(*chunk));
 
 	if (!chunk)
 		return NULL;
@@ -135,8 +122,10 @@ static struct cache_chunk *remember(struct cache *cache, const struct model_chun
 	chunk->size = wanted->size;
 	while (cache->missing_bytes > REMEMBERED * memory_arena_size(cache->arena))
 		forget(cache, TAILQ_FIRST(&cache->missing));
-	at = find(cache, &chunk->digest, chunk->size);
-	*at = chunk;
+	if (hash_add(&cache->table, hash_of_digest(chunk->digest.bytes), (uintptr_t)chunk)) {
+		free(chunk);
+		return NULL;
+	}
 	TAILQ_INSERT_TAIL(&cache->missing, chunk, link);
 	cache->missing_bytes += chunk->size;
 	return chunk;
@@ -207,7 +196,7 @@ static void use(struct cache *cache, struct cache_chunk *chunk, uint64_t now_us)
 struct cache_chunk *cache_pin(struct cache *cache, const struct model_chunk *wanted,
 			      uint64_t now_us)
 {
-	struct cache_chunk *chunk = *find(cache, &wanted->digest, wanted->size);
+	struct cache_chunk *chunk = find(cache, &wanted->digest, wanted->size);
 
 	if (!chunk)
 		chunk = remember(cache, wanted);
@@ -237,7 +226,7 @@ void cache_unpin(struct cache *cache, struct cache_chunk *chunk, bool damaged)
 int cache_keep(struct cache *cache, const struct model_chunk *wanted, const void *bytes,
 	       uint64_t load_us, uint64_t now_us)
 {
-	struct cache_chunk *chunk = *find(cache, &wanted->digest, wanted->size);
+	struct cache_chunk *chunk = find(cache, &wanted->digest, wanted->size);
 	struct memory_chunk *memory;
 	void *data;
 	int err;
