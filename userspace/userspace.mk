@@ -123,8 +123,8 @@ US_LINK = $(CC) $(CFLAGS) $(EXTRA_CFLAGS) $(LDFLAGS) $(filter %.o,$^) -L$(O)/lib
 $(O)/bin/distmindd: $(call us_objects,$(DAEMON_SRC) $(PLACEMENT_SRC) $(CATALOG_SRC) $(MEMORY_SRC) \
 		$(MODEL_SRC) $(SHARDING_SRC) $(PLANNER_SRC) $(COMMON_SRC)) $(LIB_LINK)
 	@mkdir -p $(@D)
-	$(call us_say,LD,$@)$(US_LINK) $(SYSTEMD_LIBS) -lcurl -lcrypto -lxxhash -ljansson -libverbs -lrdmacm \
-		-linih -lm -o $@
+	$(call us_say,LD,$@)$(US_LINK) $(SYSTEMD_LIBS) -lsqlite3 -lcurl -lcrypto -lxxhash -ljansson -libverbs \
+		-lrdmacm -linih -lm -o $@
 
 $(O)/bin/distmind-sim: $(call us_objects,$(SIM_SRC) $(PLACEMENT_SRC) $(ROUTER_SRC) $(PLANNER_SRC) \
 		$(COMMON_SRC)) $(LIB_LINK)

@@ -102,7 +102,7 @@ $(UNIT_CPU): $(O)/unit/%: $(O)/unit/obj/tests/unit/%.o $(call unit_archive,engin
 		$(call unit_archive,common)
 	$(call us_say,LD,$@)$(UNIT_LINK)
 
-$(UNIT_POOL): UNIT_LIBS += -lcrypto -lxxhash -lcurl -libverbs -lrdmacm -lglpk -lm
+$(UNIT_POOL): UNIT_LIBS += -lsqlite3 -lcrypto -lxxhash -lcurl -libverbs -lrdmacm -lglpk -lm
 $(UNIT_POOL): $(O)/unit/%: $(O)/unit/obj/tests/unit/%.o $(foreach library,sim memory catalog sharding \
 		planner router placement model common libdistmind,$(call unit_archive,$(library)))
 	$(call us_say,LD,$@)$(UNIT_LINK)
@@ -112,6 +112,6 @@ $(UNIT_POLICY): $(O)/unit/%: $(O)/unit/obj/tests/unit/%.o $(call unit_archive,po
 
 $(O)/unit/%: $(O)/unit/obj/tests/unit/%.o $(foreach library,distmindd memory catalog sharding planner \
 		placement model common libdistmind,$(call unit_archive,$(library)))
-	$(call us_say,LD,$@)$(UNIT_LINK) -lcrypto -lxxhash -lcurl -libverbs -lrdmacm
+	$(call us_say,LD,$@)$(UNIT_LINK) -lsqlite3 -lcrypto -lxxhash -lcurl -libverbs -lrdmacm
 
 -include $(wildcard $(O)/unit/obj/*/*/*.d $(O)/unit/obj/*/*/*/*.d $(O)/unit/obj/*/*/*/*/*.d)

@@ -1,32 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The store of a single host: everything in memory, what must survive in a journal.
+ * The store of a single host, in a file (database.h).
  *
- * A transaction is carried out within the call that asks for it, the sync of the file
- * included; only its result waits for the event loop. Since keys with a lease are not
- * in the file, what is written often (hosts, chunk locations) costs no sync.
+ * A thread of its own carries out what touches the file, in the order in which it was asked for:
+ * the disk may take its time, and the event loop does not wait for it. Leases, watches and
+ * whoever is told are the loop's. A request is a job until the thread has done it, and then a
+ * delivery; watches and requests about leases alone begin as deliveries.
+ *
+ * lock: the jobs, those done, and stop. Everything else is the loop's, but for the database and
+ * the job in hand, which are the thread's.
  */
-#include "entries.h"
-#include "journal.h"
+#include "database.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/queue.h>
 #include <systemd/sd-event.h>
 #include <time.h>
-
-/* A result that waits to be told. */
-struct delivery {
-	TAILQ_ENTRY(delivery) link;
-	catalog_done done;
-	void *arg;
-	struct catalog_watch *watch; /* NULL: of a request */
-	struct catalog_result result;
-	struct catalog_entries entries;
-	char error[CATALOG_ERROR_LEN];
-};
+#include <unistd.h>
 
 struct lease {
 	LIST_ENTRY(lease) link;
@@ -45,27 +42,65 @@ struct catalog_watch {
 	bool dead;
 };
 
+/* A request, or what a watch is told. */
+struct delivery {
+	TAILQ_ENTRY(delivery) link;
+	catalog_done done; /* NULL: nobody waits */
+	void *arg;
+	struct catalog_watch *watch; /* NULL: of a request */
+	struct catalog_result result;
+	struct catalog_entries entries;
+	char error[CATALOG_ERROR_LEN];
+	/* Of a job: what is to be done, and what came of it. */
+	int (*work)(struct embedded *store, struct delivery *job);
+	char *key;
+	enum catalog_scope scope;
+	uint64_t lease;
+	struct catalog_txn txn; /* a copy */
+	struct catalog_entries changes;
+	uint64_t revision;
+	int err;
+};
+
+TAILQ_HEAD(deliveries, delivery);
+
 struct embedded {
 	struct catalog_store base;
 	sd_event *loop;
-	sd_event_source *deliver;
-	struct catalog_journal journal;
-	struct catalog_entries entries;
-	uint64_t revision;
+	sd_event_source *deliver, *ended;
+	struct catalog_database *database;
+	uint64_t revision; /* of the last change that watches were told of */
 	uint64_t last_lease;
-	TAILQ_HEAD(, delivery) deliveries;
+	struct deliveries deliveries;
 	LIST_HEAD(, lease) leases;
 	LIST_HEAD(, catalog_watch) watches;
+
+	pthread_t thread;
+	bool running;
+	int news; /* an eventfd: something is done */
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	struct deliveries jobs, done;
+	bool stop;
 };
 
-static void free_delivery(struct embedded *store, struct delivery *delivery)
+static void free_delivery(struct delivery *delivery)
 {
-	TAILQ_REMOVE(&store->deliveries, delivery, link);
+	for (size_t i = 0; i < delivery->txn.compare_count; i++)
+		free((char *)delivery->txn.compares[i].key);
+	for (size_t i = 0; i < delivery->txn.write_count; i++) {
+		free((char *)delivery->txn.writes[i].key);
+		free((void *)delivery->txn.writes[i].value);
+	}
+	free((void *)delivery->txn.compares);
+	free((void *)delivery->txn.writes);
 	catalog_entries_clear(&delivery->entries);
+	catalog_entries_clear(&delivery->changes);
+	free(delivery->key);
 	free(delivery);
 }
 
-static struct delivery *prepare(struct embedded *store, catalog_done done, void *arg)
+static struct delivery *new_delivery(catalog_done done, void *arg)
 {
 	struct delivery *delivery = calloc(1, sizeof(*delivery));
 
@@ -73,8 +108,6 @@ static struct delivery *prepare(struct embedded *store, catalog_done done, void 
 		return NULL;
 	delivery->done = done;
 	delivery->arg = arg;
-	TAILQ_INSERT_TAIL(&store->deliveries, delivery, link);
-	sd_event_source_set_enabled(store->deliver, SD_EVENT_ONESHOT);
 	return delivery;
 }
 
@@ -90,17 +123,22 @@ static int copy_entry(struct catalog_entries *to, const struct catalog_entry *en
 	return 0;
 }
 
-static void finish(struct embedded *store, struct delivery *delivery, int err)
+/* It is told by the loop, after all that are there already. */
+static void deliver(struct embedded *store, struct delivery *delivery, int err, uint64_t revision)
 {
 	delivery->result.err = err;
 	delivery->result.error = delivery->error;
-	delivery->result.revision = store->revision;
+	delivery->result.revision = revision;
 	delivery->result.entries = delivery->entries.rows;
 	delivery->result.count = err ? 0 : delivery->entries.count;
-	if (err && !delivery->error[0])
+	if (!err)
+		delivery->error[0] = '\0';
+	else if (!delivery->error[0])
 		snprintf(delivery->error, sizeof(delivery->error), "%s",
 			 err == -ESTALE ? "another write came first" :
 			 err == -ENOENT ? "the lease has ended" : strerror(-err));
+	TAILQ_INSERT_TAIL(&store->deliveries, delivery, link);
+	sd_event_source_set_enabled(store->deliver, SD_EVENT_ONESHOT);
 }
 
 /* One at a time: done() may change everything. */
@@ -114,9 +152,9 @@ static int on_deliver(sd_event_source *source, void *arg)
 	TAILQ_REMOVE(&store->deliveries, delivery, link);
 	if (!TAILQ_EMPTY(&store->deliveries))
 		sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
-	delivery->done(&delivery->result, delivery->arg);
-	catalog_entries_clear(&delivery->entries);
-	free(delivery);
+	if (delivery->done)
+		delivery->done(&delivery->result, delivery->arg);
+	free_delivery(delivery);
 	return 0;
 }
 
@@ -126,14 +164,14 @@ static int on_deliver(sd_event_source *source, void *arg)
 
 static void watch_lost(struct catalog_watch *watch)
 {
-	struct delivery *delivery = prepare(watch->store, watch->changed, watch->arg);
+	struct delivery *delivery = new_delivery(watch->changed, watch->arg);
 
 	watch->dead = true;
 	if (!delivery)
 		return; /* its owner lists now and then */
 	delivery->watch = watch;
 	snprintf(delivery->error, sizeof(delivery->error), "changes were missed");
-	finish(watch->store, delivery, -ESTALE);
+	deliver(watch->store, delivery, -ESTALE, watch->store->revision);
 }
 
 static void notify(struct embedded *store, const struct catalog_entries *changes)
@@ -148,14 +186,14 @@ static void notify(struct embedded *store, const struct catalog_entries *changes
 			if (!catalog_has_prefix(changes->rows[i].key, watch->prefix))
 				continue;
 			if (!delivery)
-				delivery = prepare(store, watch->changed, watch->arg);
+				delivery = new_delivery(watch->changed, watch->arg);
 			err = -ENOMEM;
 			if (delivery)
 				err = copy_entry(&delivery->entries, &changes->rows[i]);
 		}
 		if (delivery) {
 			delivery->watch = watch;
-			finish(store, delivery, err);
+			deliver(store, delivery, err, store->revision);
 		}
 		if (err)
 			watch->dead = true;
@@ -187,12 +225,15 @@ static struct catalog_watch *embedded_watch(struct catalog_store *base, const ch
 
 static void embedded_unwatch(struct catalog_watch *watch)
 {
-	struct delivery *delivery = TAILQ_FIRST(&watch->store->deliveries), *next;
+	struct deliveries *deliveries = &watch->store->deliveries;
+	struct delivery *delivery = TAILQ_FIRST(deliveries), *next;
 
 	for (; delivery; delivery = next) {
 		next = TAILQ_NEXT(delivery, link);
-		if (delivery->watch == watch)
-			free_delivery(watch->store, delivery);
+		if (delivery->watch == watch) {
+			TAILQ_REMOVE(deliveries, delivery, link);
+			free_delivery(delivery);
+		}
 	}
 	LIST_REMOVE(watch, link);
 	free(watch->prefix);
@@ -200,30 +241,92 @@ static void embedded_unwatch(struct catalog_watch *watch)
 }
 
 /*
+ * The thread
+ */
+
+static void submit(struct embedded *store, struct delivery *job)
+{
+	pthread_mutex_lock(&store->lock);
+	TAILQ_INSERT_TAIL(&store->jobs, job, link);
+	pthread_cond_signal(&store->wake);
+	pthread_mutex_unlock(&store->lock);
+}
+
+static void *carry_out(void *arg)
+{
+	struct embedded *store = arg;
+	const uint64_t one = 1;
+	struct delivery *job;
+
+	pthread_mutex_lock(&store->lock);
+	while (!store->stop) {
+		job = TAILQ_FIRST(&store->jobs);
+		if (!job) {
+			pthread_cond_wait(&store->wake, &store->lock);
+			continue;
+		}
+		TAILQ_REMOVE(&store->jobs, job, link);
+		pthread_mutex_unlock(&store->lock);
+		job->err = job->work(store, job);
+		job->revision = catalog_database_revision(store->database);
+		pthread_mutex_lock(&store->lock);
+		TAILQ_INSERT_TAIL(&store->done, job, link);
+		/* A counter that is full has woken the loop already. */
+		if (write(store->news, &one, sizeof(one)) < 0)
+			continue;
+	}
+	pthread_mutex_unlock(&store->lock);
+	return NULL;
+}
+
+static int on_done(sd_event_source *source, int fd, uint32_t revents, void *arg)
+{
+	struct embedded *store = arg;
+	struct deliveries done = TAILQ_HEAD_INITIALIZER(done);
+	struct delivery *job;
+	uint64_t count;
+
+	(void)source;
+	(void)revents;
+	if (read(fd, &count, sizeof(count)) < 0)
+		return 0;
+	pthread_mutex_lock(&store->lock);
+	TAILQ_CONCAT(&done, &store->done, link);
+	pthread_mutex_unlock(&store->lock);
+	while ((job = TAILQ_FIRST(&done))) {
+		TAILQ_REMOVE(&done, job, link);
+		store->revision = job->revision;
+		notify(store, &job->changes);
+		deliver(store, job, job->err, job->revision);
+	}
+	return 0;
+}
+
+/*
  * Reads and writes
  */
+
+static int range_work(struct embedded *store, struct delivery *job)
+{
+	return catalog_database_range(store->database, job->key, job->scope, &job->entries,
+				      job->error);
+}
 
 static int embedded_range(struct catalog_store *base, const char *key, enum catalog_scope scope,
 			  catalog_done done, void *arg)
 {
-	struct embedded *store = (struct embedded *)base;
-	struct delivery *delivery = prepare(store, done, arg);
-	const struct catalog_entry *entry;
-	int err = 0;
+	struct delivery *job = new_delivery(done, arg);
 
-	if (!delivery)
+	if (!job)
 		return -ENOMEM;
-	catalog_entries_each(&store->entries, key, entry) {
-		struct catalog_entry copy = *entry;
-
-		if (scope == CATALOG_NAMES) {
-			copy.value = NULL;
-			copy.size = 0;
-		}
-		if (!err && (scope != CATALOG_ONE || !strcmp(entry->key, key)))
-			err = copy_entry(&delivery->entries, &copy);
+	job->work = range_work;
+	job->scope = scope;
+	job->key = strdup(key);
+	if (!job->key) {
+		free_delivery(job);
+		return -ENOMEM;
 	}
-	finish(store, delivery, err);
+	submit((struct embedded *)base, job);
 	return 0;
 }
 
@@ -237,86 +340,56 @@ static struct lease *find_lease(struct embedded *store, uint64_t id)
 	return NULL;
 }
 
-/* What of the writes must survive, as writes of the file. */
-static size_t durable(struct embedded *store, const struct catalog_txn *txn,
-		      struct catalog_write *writes)
+static int txn_work(struct embedded *store, struct delivery *job)
 {
-	size_t count = 0;
-
-	for (size_t i = 0; i < txn->write_count; i++) {
-		const struct catalog_write *write = &txn->writes[i];
-		const struct catalog_entry *old = catalog_entries_find(&store->entries, write->key);
-		bool in_file = old && !old->lease;
-
-		if (write->value && !write->lease)
-			writes[count++] = *write;
-		else if (in_file)
-			writes[count++] = (struct catalog_write){ .key = write->key };
-	}
-	return count;
+	return catalog_database_txn(store->database, &job->txn, &job->changes, job->error);
 }
 
-static int write_entry(struct embedded *store, const struct catalog_write *write,
-		       uint64_t revision, struct catalog_entries *changes)
+/* A lease that has ended is told after compares that do not hold, as by etcd. */
+static int dead_lease_work(struct embedded *store, struct delivery *job)
 {
-	struct catalog_entry *entry = catalog_entries_find(&store->entries, write->key);
-	struct catalog_entry *change;
+	struct catalog_txn compares = job->txn;
+	int err;
 
-	if (!write->value) {
-		if (entry)
-			catalog_entries_remove(&store->entries, entry);
-		else
-			return 0;
-	} else {
-		entry = catalog_entries_put(&store->entries, write->key, write->value, write->size);
-		if (!entry)
-			return -ENOMEM;
-		entry->revision = revision;
-		entry->lease = write->lease;
-	}
-	change = catalog_entries_append(changes, write->key, write->value, write->size);
-	if (!change)
+	compares.write_count = 0;
+	err = catalog_database_txn(store->database, &compares, &job->changes, job->error);
+	return err ? err : -ENOENT;
+}
+
+/* Who asked may free it all. */
+static int copy_txn(struct catalog_txn *to, const struct catalog_txn *txn)
+{
+	struct catalog_compare *compares = calloc(txn->compare_count + 1, sizeof(*compares));
+	struct catalog_write *writes = calloc(txn->write_count + 1, sizeof(*writes));
+
+	to->compares = compares;
+	to->writes = writes;
+	if (!compares || !writes)
 		return -ENOMEM;
-	change->revision = revision;
-	change->lease = write->value ? write->lease : 0;
-	return 0;
-}
+	for (; to->compare_count < txn->compare_count; to->compare_count++) {
+		const struct catalog_compare *from = &txn->compares[to->compare_count];
 
-static int apply(struct embedded *store, const struct catalog_txn *txn, char *error)
-{
-	struct catalog_write writes[CATALOG_TXN_MAX];
-	struct catalog_entries changes = { 0 };
-	size_t count;
-	int err = 0;
-
-	for (size_t i = 0; i < txn->compare_count; i++) {
-		const struct catalog_entry *entry =
-			catalog_entries_find(&store->entries, txn->compares[i].key);
-
-		if ((entry ? entry->revision : 0) != txn->compares[i].revision)
-			return -ESTALE;
+		compares[to->compare_count] = *from;
+		compares[to->compare_count].key = strdup(from->key);
+		if (!compares[to->compare_count].key)
+			return -ENOMEM;
 	}
-	for (size_t i = 0; i < txn->write_count; i++)
-		if (txn->writes[i].value && txn->writes[i].lease &&
-		    !find_lease(store, txn->writes[i].lease))
-			return -ENOENT;
-	count = durable(store, txn, writes);
-	if (count)
-		err = catalog_journal_append(&store->journal, store->revision + 1, writes, count,
-					     error);
-	if (err)
-		return err;
-	for (size_t i = 0; i < txn->write_count; i++)
-		/* The file has it: without the memory for it, only a restart shows the truth. */
-		if (write_entry(store, &txn->writes[i], store->revision + 1, &changes))
-			abort();
-	if (changes.count)
-		store->revision++;
-	notify(store, &changes);
-	catalog_entries_clear(&changes);
-	/* If that fails the long file goes on being used. */
-	if (catalog_journal_is_long(&store->journal))
-		catalog_journal_rewrite(&store->journal, store->revision, &store->entries, error);
+	for (; to->write_count < txn->write_count; to->write_count++) {
+		const struct catalog_write *from = &txn->writes[to->write_count];
+		struct catalog_write *copy = &writes[to->write_count];
+		void *value = from->value ? malloc(from->size + 1) : NULL;
+
+		*copy = *from;
+		copy->value = value;
+		copy->key = strdup(from->key);
+		if (!copy->key || (from->value && !value)) {
+			free((char *)copy->key);
+			free(value);
+			return -ENOMEM;
+		}
+		if (value)
+			memcpy(value, from->value, from->size);
+	}
 	return 0;
 }
 
@@ -324,11 +397,19 @@ static int embedded_txn(struct catalog_store *base, const struct catalog_txn *tx
 			catalog_done done, void *arg)
 {
 	struct embedded *store = (struct embedded *)base;
-	struct delivery *delivery = prepare(store, done, arg);
+	struct delivery *job = new_delivery(done, arg);
 
-	if (!delivery)
+	if (!job || copy_txn(&job->txn, txn)) {
+		if (job)
+			free_delivery(job);
 		return -ENOMEM;
-	finish(store, delivery, apply(store, txn, delivery->error));
+	}
+	job->work = txn_work;
+	for (size_t i = 0; i < txn->write_count; i++)
+		if (txn->writes[i].value && txn->writes[i].lease &&
+		    !find_lease(store, txn->writes[i].lease))
+			job->work = dead_lease_work;
+	submit(store, job);
 	return 0;
 }
 
@@ -336,19 +417,34 @@ static int embedded_txn(struct catalog_store *base, const struct catalog_txn *tx
  * Leases
  */
 
-static void end_lease(struct lease *lease)
+static int lease_work(struct embedded *store, struct delivery *job)
 {
-	struct embedded *store = lease->store;
-	char error[CATALOG_ERROR_LEN], key[CATALOG_KEY_MAX + 1];
-	struct catalog_write write = { .key = key };
-	struct catalog_txn txn = { .writes = &write, .write_count = 1 };
+	struct catalog_entries keys = { 0 };
+	struct catalog_write *writes = NULL;
+	int err;
 
-	for (size_t i = store->entries.count; i-- > 0;) {
-		if (store->entries.rows[i].lease != lease->id)
-			continue;
-		snprintf(key, sizeof(key), "%s", store->entries.rows[i].key);
-		apply(store, &txn, error);
+	err = catalog_database_leased(store->database, job->lease, &keys, job->error);
+	if (!err && keys.count) {
+		writes = calloc(keys.count, sizeof(*writes));
+		err = writes ? 0 : -ENOMEM;
 	}
+	for (size_t i = 0; i < keys.count && !err; i++)
+		writes[i].key = keys.rows[i].key;
+	if (!err && keys.count)
+		err = catalog_database_txn(store->database, &(struct catalog_txn){
+			.writes = writes, .write_count = keys.count,
+		}, &job->changes, job->error);
+	free(writes);
+	catalog_entries_clear(&keys);
+	return err;
+}
+
+/* Its keys go with it. Takes a job whose done() is called then. */
+static void end_lease(struct lease *lease, struct delivery *job)
+{
+	job->work = lease_work;
+	job->lease = lease->id;
+	submit(lease->store, job);
 	LIST_REMOVE(lease, link);
 	sd_event_source_disable_unref(lease->timer);
 	free(lease);
@@ -356,44 +452,50 @@ static void end_lease(struct lease *lease)
 
 static int on_expiry(sd_event_source *source, uint64_t us, void *arg)
 {
-	(void)source;
+	struct delivery *job = new_delivery(NULL, NULL);
+	struct lease *lease = arg;
+
 	(void)us;
-	end_lease(arg);
-	return 0;
+	if (job) {
+		end_lease(lease, job);
+		return 0;
+	}
+	/* Without memory it lives a little longer. */
+	sd_event_source_set_time_relative(source, 1000000);
+	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 }
 
 static int embedded_grant(struct catalog_store *base, unsigned int ttl_s, catalog_done done,
 			  void *arg)
 {
 	struct embedded *store = (struct embedded *)base;
-	struct delivery *delivery;
+	struct delivery *delivery = new_delivery(done, arg);
 	struct lease *lease = calloc(1, sizeof(*lease));
-	int err;
+	int err = -ENOMEM;
 
-	if (!lease)
-		return -ENOMEM;
-	lease->store = store;
-	lease->id = store->last_lease + 1;
-	lease->ttl_us = ttl_s * 1000000ULL;
-	err = sd_event_add_time_relative(store->loop, &lease->timer, CLOCK_BOOTTIME, lease->ttl_us,
-					 0, on_expiry, lease);
-	delivery = err < 0 ? NULL : prepare(store, done, arg);
-	if (!delivery) {
-		sd_event_source_disable_unref(lease->timer);
+	if (delivery && lease) {
+		lease->store = store;
+		lease->id = store->last_lease + 1;
+		lease->ttl_us = ttl_s * 1000000ULL;
+		err = sd_event_add_time_relative(store->loop, &lease->timer, CLOCK_BOOTTIME,
+						 lease->ttl_us, 0, on_expiry, lease);
+	}
+	if (err < 0) {
+		free(delivery);
 		free(lease);
 		return -ENOMEM;
 	}
 	store->last_lease++;
 	LIST_INSERT_HEAD(&store->leases, lease, link);
 	delivery->result.lease = lease->id;
-	finish(store, delivery, 0);
+	deliver(store, delivery, 0, store->revision);
 	return 0;
 }
 
 static int embedded_keep(struct catalog_store *base, uint64_t id, catalog_done done, void *arg)
 {
 	struct embedded *store = (struct embedded *)base;
-	struct delivery *delivery = prepare(store, done, arg);
+	struct delivery *delivery = new_delivery(done, arg);
 	struct lease *lease = find_lease(store, id);
 
 	if (!delivery)
@@ -401,22 +503,40 @@ static int embedded_keep(struct catalog_store *base, uint64_t id, catalog_done d
 	if (lease)
 		sd_event_source_set_time_relative(lease->timer, lease->ttl_us);
 	delivery->result.lease = id;
-	finish(store, delivery, lease ? 0 : -ENOENT);
+	deliver(store, delivery, lease ? 0 : -ENOENT, store->revision);
 	return 0;
 }
 
 static int embedded_revoke(struct catalog_store *base, uint64_t id, catalog_done done, void *arg)
 {
 	struct embedded *store = (struct embedded *)base;
-	struct delivery *delivery = prepare(store, done, arg);
+	struct delivery *delivery = new_delivery(done, arg);
 	struct lease *lease = find_lease(store, id);
 
 	if (!delivery)
 		return -ENOMEM;
 	if (lease)
-		end_lease(lease);
-	finish(store, delivery, lease ? 0 : -ENOENT);
+		end_lease(lease, delivery);
+	else
+		deliver(store, delivery, -ENOENT, store->revision);
 	return 0;
+}
+
+/*
+ * Beginning and end
+ */
+
+static void stop_thread(struct embedded *store)
+{
+	if (!store->running)
+		return;
+	pthread_mutex_lock(&store->lock);
+	store->stop = true;
+	pthread_cond_signal(&store->wake);
+	pthread_mutex_unlock(&store->lock);
+	/* For as long as the disk takes for the job in hand. */
+	pthread_join(store->thread, NULL);
+	store->running = false;
 }
 
 static void embedded_close(struct catalog_store *base)
@@ -425,6 +545,9 @@ static void embedded_close(struct catalog_store *base)
 	struct delivery *delivery;
 	struct lease *lease;
 
+	stop_thread(store);
+	TAILQ_CONCAT(&store->deliveries, &store->done, link);
+	TAILQ_CONCAT(&store->deliveries, &store->jobs, link);
 	/* done() may ask for more, which ends in the same way. */
 	while ((delivery = TAILQ_FIRST(&store->deliveries))) {
 		struct catalog_result canceled = {
@@ -432,9 +555,11 @@ static void embedded_close(struct catalog_store *base)
 			.error = "the catalog is being closed",
 		};
 
-		if (!delivery->watch)
+		TAILQ_REMOVE(&store->deliveries, delivery, link);
+		if (delivery->done && !delivery->watch)
 			delivery->done(&canceled, delivery->arg);
-		free_delivery(store, delivery);
+		free_delivery(delivery);
+		TAILQ_CONCAT(&store->deliveries, &store->jobs, link);
 	}
 	while (!LIST_EMPTY(&store->watches))
 		embedded_unwatch(LIST_FIRST(&store->watches));
@@ -443,10 +568,14 @@ static void embedded_close(struct catalog_store *base)
 		sd_event_source_disable_unref(lease->timer);
 		free(lease);
 	}
+	sd_event_source_disable_unref(store->ended);
 	sd_event_source_disable_unref(store->deliver);
 	sd_event_unref(store->loop);
-	catalog_journal_close(&store->journal);
-	catalog_entries_clear(&store->entries);
+	if (store->news >= 0)
+		close(store->news);
+	catalog_database_close(store->database);
+	pthread_cond_destroy(&store->wake);
+	pthread_mutex_destroy(&store->lock);
 	free(store);
 }
 
@@ -461,34 +590,64 @@ static const struct catalog_store_ops embedded_ops = {
 	.close = embedded_close,
 };
 
+/* Signals are for the loop's thread. */
+static int start_thread(struct embedded *store)
+{
+	sigset_t all, before;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = -pthread_create(&store->thread, NULL, carry_out, store);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	store->running = !err;
+	return err;
+}
+
+static int use_loop(struct embedded *store, struct sd_event *loop)
+{
+	int err;
+
+	store->loop = sd_event_ref(loop);
+	store->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (store->news < 0)
+		return -errno;
+	err = sd_event_add_io(loop, &store->ended, store->news, EPOLLIN, on_done, store);
+	if (err >= 0)
+		err = sd_event_add_defer(loop, &store->deliver, on_deliver, store);
+	if (err >= 0)
+		err = sd_event_source_set_enabled(store->deliver, SD_EVENT_OFF);
+	return err < 0 ? err : start_thread(store);
+}
+
 struct catalog_store *catalog_embedded_open(struct sd_event *loop, const char *path, char *error)
 {
 	struct embedded *store = calloc(1, sizeof(*store));
 	int err;
 
-	if (!store) {
-		snprintf(error, CATALOG_ERROR_LEN, "no memory");
+	snprintf(error, CATALOG_ERROR_LEN, "no memory");
+	if (!store)
 		return NULL;
-	}
 	store->base.ops = &embedded_ops;
+	store->news = -1;
+	pthread_mutex_init(&store->lock, NULL);
+	pthread_cond_init(&store->wake, NULL);
 	TAILQ_INIT(&store->deliveries);
+	TAILQ_INIT(&store->jobs);
+	TAILQ_INIT(&store->done);
 	LIST_INIT(&store->leases);
 	LIST_INIT(&store->watches);
-	err = catalog_journal_open(&store->journal, path, &store->entries, &store->revision, error);
-	if (err) {
-		free(store);
-		errno = -err;
-		return NULL;
+	err = catalog_database_open(&store->database, path, error);
+	if (!err) {
+		store->revision = catalog_database_revision(store->database);
+		err = use_loop(store, loop);
+		if (err)
+			snprintf(error, CATALOG_ERROR_LEN, "cannot use the event loop: %s",
+				 strerror(-err));
 	}
-	store->loop = sd_event_ref(loop);
-	err = sd_event_add_defer(loop, &store->deliver, on_deliver, store);
-	if (err >= 0)
-		err = sd_event_source_set_enabled(store->deliver, SD_EVENT_OFF);
-	if (err < 0) {
-		snprintf(error, CATALOG_ERROR_LEN, "cannot use the event loop: %s", strerror(-err));
-		embedded_close(&store->base);
-		errno = -err;
-		return NULL;
-	}
-	return &store->base;
+	if (!err)
+		return &store->base;
+	embedded_close(&store->base);
+	errno = -err;
+	return NULL;
 }

@@ -107,9 +107,10 @@ struct catalog_store {
 };
 
 /*
- * A file that only one process has open. It is there completely at every moment: what
- * was acknowledged survives a crash, except keys with a lease, since a lease ends
- * with the process. error: in words, room for CATALOG_ERROR_LEN. NULL: see errno.
+ * A file that only one process has open (database.h). What was acknowledged survives a crash,
+ * except keys with a lease, since a lease ends with the process. Opening reads the file, and so
+ * waits for the disk; nothing else does. error: in words, room for CATALOG_ERROR_LEN. NULL: see
+ * errno.
  */
 struct catalog_store *catalog_embedded_open(struct sd_event *loop, const char *path, char *error);
 
