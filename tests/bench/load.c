@@ -146,7 +146,8 @@ static int serve(const char *address)
 		if (memory_arena_allocate(arena, image.chunks[i].size, &chunk))
 			bench_die("the donor has no room");
 		memcpy(chunk->data, image.bytes + image.chunks[i].offset, image.chunks[i].size);
-		if (memory_arena_seal(arena, chunk, image.chunks[i].digest.bytes))
+		if (memory_arena_seal(arena, chunk, image.chunks[i].digest.bytes,
+				      model_checksum(chunk->data, chunk->length)))
 			bench_die("the donor refuses a chunk");
 	}
 	if (memory_fabric_open(&fabric, address, reason) ||

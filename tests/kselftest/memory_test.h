@@ -25,6 +25,7 @@
 
 #include "../../userspace/common/clock.h"
 #include "../../userspace/memory/arena.h"
+#include "../../userspace/memory/check.h"
 #include "../../userspace/memory/donor.h"
 
 #define MiB (1ULL << 20)
@@ -104,7 +105,8 @@ static inline int fill(struct memory_arena *arena, const struct chunks *chunks, 
 		if (err)
 			return err;
 		memcpy(chunk->data, chunks->bytes + chunks->offsets[i], chunks->lengths[i]);
-		err = memory_arena_seal(arena, chunk, chunks->digests[i]);
+		err = memory_arena_seal(arena, chunk, chunks->digests[i],
+					memory_checksum(chunk->data, chunk->length));
 		if (err)
 			return err;
 	}

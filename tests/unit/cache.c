@@ -33,6 +33,7 @@ static struct model_chunk make(uint32_t number)
 	memset(bytes, (int)number, sizeof(bytes));
 	memcpy(bytes, &number, sizeof(number));
 	assert_int_equal(model_digest_make(bytes, sizeof(bytes), &chunk.digest), 0);
+	chunk.checksum = model_checksum(bytes, sizeof(bytes));
 	return chunk;
 }
 

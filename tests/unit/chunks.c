@@ -50,11 +50,19 @@ static struct model_digest digest_of_bytes(void)
 static void add(struct told *told)
 {
 	struct model_digest digest = digest_of_bytes();
+	int fd = message_memfd(bytes, sizeof(bytes));
+	struct chunks_bytes said = {
+		.checksum = model_checksum(bytes, sizeof(bytes)),
+		.source = chunks_source_create(fd),
+	};
 
+	close(fd);
+	assert_non_null(said.source);
+	memcpy(said.digest, digest.bytes, sizeof(said.digest));
 	*told = (struct told){ .wait.kept = on_kept, .wait.arg = told };
-	assert_int_equal(chunks_add(&bed.models->chunks, bytes, sizeof(bytes), digest.bytes,
-				    &told->wait, 0),
+	assert_int_equal(chunks_add(&bed.models->chunks, &said, sizeof(bytes), &told->wait, 0),
 			 CHUNKS_PENDING);
+	chunks_source_put(said.source);
 }
 
 static void give_up(void)

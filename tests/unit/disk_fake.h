@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fsync() in the place of libc's, which hangs and fails when a test says so. The thread of
- * the test is never held up: it would wait for itself. Included by the one file of a test
- * program.
+ * fsync(), syncfs() and readv() in the place of libc's, which hang and fail when a test says
+ * so. The thread of the test is never held up: it would wait for itself. Included by the one
+ * file of a test program.
  */
 #ifndef TESTS_UNIT_DISK_FAKE_H
 #define TESTS_UNIT_DISK_FAKE_H
@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,16 +27,18 @@ static struct disk {
 	unsigned int allowed; /* calls that may end although it hangs */
 	unsigned int begun;
 	int failure; /* errno of the next call; 0: none */
+	bool reads_hang;
+	unsigned int reads_allowed, reads_begun;
 } disk = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
-int fsync(int fd)
+static inline int disk_sync(long call, int fd)
 {
 	int failure;
 
 	pthread_mutex_lock(&disk.lock);
 	if (pthread_equal(pthread_self(), disk.test)) {
 		pthread_mutex_unlock(&disk.lock);
-		return (int)syscall(SYS_fsync, fd);
+		return (int)syscall(call, fd);
 	}
 	disk.begun++;
 	pthread_cond_broadcast(&disk.changed);
@@ -46,9 +49,52 @@ int fsync(int fd)
 	disk.failure = 0;
 	pthread_mutex_unlock(&disk.lock);
 	if (!failure)
-		return (int)syscall(SYS_fsync, fd);
+		return (int)syscall(call, fd);
 	errno = failure;
 	return -1;
+}
+
+int fsync(int fd)
+{
+	return disk_sync(SYS_fsync, fd);
+}
+
+int syncfs(int fd)
+{
+	return disk_sync(SYS_syncfs, fd);
+}
+
+ssize_t readv(int fd, const struct iovec *parts, int count)
+{
+	pthread_mutex_lock(&disk.lock);
+	if (!pthread_equal(pthread_self(), disk.test)) {
+		disk.reads_begun++;
+		pthread_cond_broadcast(&disk.changed);
+		while (disk.reads_hang && !disk.reads_allowed)
+			pthread_cond_wait(&disk.changed, &disk.lock);
+		disk.reads_allowed -= disk.reads_allowed > 0;
+	}
+	pthread_mutex_unlock(&disk.lock);
+	return syscall(SYS_readv, fd, parts, count);
+}
+
+/* Reads from files, not the rest: so many end, all others hang. */
+static inline void disk_hang_reads(unsigned int allowed)
+{
+	pthread_mutex_lock(&disk.lock);
+	disk.test = pthread_self();
+	disk.reads_hang = true;
+	disk.reads_allowed = allowed;
+	disk.reads_begun = 0;
+	pthread_mutex_unlock(&disk.lock);
+}
+
+static inline void disk_allow_reads(void)
+{
+	pthread_mutex_lock(&disk.lock);
+	disk.reads_hang = false;
+	pthread_cond_broadcast(&disk.changed);
+	pthread_mutex_unlock(&disk.lock);
 }
 
 static inline void disk_set(bool hangs, unsigned int allowed, int failure)
@@ -59,6 +105,7 @@ static inline void disk_set(bool hangs, unsigned int allowed, int failure)
 	disk.allowed = allowed;
 	disk.failure = failure;
 	disk.begun = 0;
+	disk.reads_hang = false;
 	pthread_cond_broadcast(&disk.changed);
 	pthread_mutex_unlock(&disk.lock);
 }

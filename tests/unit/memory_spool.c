@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "unit.h"
 
+#include "../../userspace/memory/check.h"
 #include "../../userspace/memory/spool.h"
 
 #include <dirent.h>
@@ -54,10 +55,15 @@ static int teardown(void **state)
 static void store(struct bed *bed, uint8_t byte, uint8_t *digest)
 {
 	static uint8_t data[LEN];
+	struct memory_chunk chunk = { .data = data, .length = LEN };
+	struct memory_spool_item item = { .chunk = &chunk };
 
 	memset(data, byte, LEN);
 	assert_true(EVP_Digest(data, LEN, digest, NULL, EVP_sha256(), NULL));
-	assert_int_equal(memory_spool_store(bed->spool, digest, data, LEN), 0);
+	memcpy(chunk.digest, digest, MEMORY_DIGEST_LEN);
+	chunk.checksum = memory_checksum(data, LEN);
+	memory_spool_store(bed->spool, &item, 1);
+	assert_int_equal(item.err, 0);
 }
 
 static void file_of(struct bed *bed, const uint8_t *digest, const char *suffix, char path[256])
@@ -69,27 +75,39 @@ static void file_of(struct bed *bed, const uint8_t *digest, const char *suffix, 
 	strcpy(path + at, suffix);
 }
 
-static void report(void *arg, const char *file, const char *reason)
-{
-	struct bed *bed = arg;
+/* What came of all files. */
+struct restored {
+	uint64_t chunks, bytes, skipped;
+};
 
-	strcat(bed->reports, file);
-	strcat(bed->reports, ": ");
-	strcat(bed->reports, reason);
-	strcat(bed->reports, "\n");
-}
-
-static void restore(struct bed *bed, struct memory_spool_result *result)
+static void restore(struct bed *bed, struct restored *result)
 {
+	struct memory_spool_restored file;
+	struct memory_spool_scan *scan;
+
+	*result = (struct restored){ 0 };
 	bed->reports[0] = '\0';
-	assert_int_equal(memory_spool_restore(bed->spool, bed->arena, report, bed, result), 0);
+	assert_int_equal(memory_spool_scan_open(bed->spool, &scan), 0);
+	while (memory_spool_scan_step(scan, bed->arena, &file)) {
+		if (!file.err) {
+			result->chunks++;
+			result->bytes += file.length;
+			continue;
+		}
+		result->skipped++;
+		strcat(bed->reports, file.name);
+		strcat(bed->reports, ": ");
+		strcat(bed->reports, memory_spool_reason(file.err));
+		strcat(bed->reports, "\n");
+	}
+	memory_spool_scan_close(scan);
 }
 
 static void what_was_stored_comes_back(void **state)
 {
 	struct bed *bed = *state;
 	uint8_t digests[3][MEMORY_DIGEST_LEN];
-	struct memory_spool_result result;
+	struct restored result;
 	struct memory_chunk *chunk;
 
 	for (int i = 0; i < 3; i++)
@@ -112,7 +130,7 @@ static void what_was_removed_does_not(void **state)
 {
 	struct bed *bed = *state;
 	uint8_t digest[MEMORY_DIGEST_LEN];
-	struct memory_spool_result result;
+	struct restored result;
 
 	store(bed, 9, digest);
 	assert_int_equal(memory_spool_remove(bed->spool, digest), 0);
@@ -121,11 +139,11 @@ static void what_was_removed_does_not(void **state)
 	assert_int_equal(result.chunks, 0);
 }
 
-static void a_damaged_file_is_reported_and_skipped(void **state)
+static void a_damaged_file_is_reported_and_put_aside(void **state)
 {
 	struct bed *bed = *state;
 	uint8_t digests[4][MEMORY_DIGEST_LEN];
-	struct memory_spool_result result;
+	struct restored result;
 	struct memory_chunk *chunk;
 	char path[256];
 	int fd;
@@ -137,7 +155,7 @@ static void a_damaged_file_is_reported_and_skipped(void **state)
 	assert_int_equal(pwrite(fd, "x", 1, 30000), 1);
 	close(fd);
 	file_of(bed, digests[1], "", path);
-	assert_int_equal(truncate(path, LEN - 1), 0);
+	assert_int_equal(truncate(path, LEN + 15), 0);
 	file_of(bed, digests[2], "", path);
 	assert_int_equal(truncate(path, 0), 0);
 	restore(bed, &result);
@@ -148,13 +166,43 @@ static void a_damaged_file_is_reported_and_skipped(void **state)
 	assert_int_equal(memory_arena_pin(bed->arena, digests[0], &chunk), -ENOENT);
 	assert_int_equal(memory_arena_pin(bed->arena, digests[3], &chunk), 0);
 	memory_arena_unpin(bed->arena, chunk);
+	for (int i = 0; i < 3; i++) {
+		file_of(bed, digests[i], ".damaged", path);
+		assert_int_equal(access(path, F_OK), 0);
+	}
+	/* They are told of once, and a good copy can take their place. */
+	store(bed, 1, digests[0]);
+	restore(bed, &result);
+	assert_int_equal(result.chunks, 1);
+	assert_int_equal(memory_arena_pin(bed->arena, digests[0], &chunk), 0);
+	memory_arena_unpin(bed->arena, chunk);
+}
+
+static void a_checksum_that_is_damaged_is_found_too(void **state)
+{
+	struct bed *bed = *state;
+	uint8_t digest[MEMORY_DIGEST_LEN];
+	struct restored result;
+	char path[256];
+	int fd;
+
+	for (off_t at = LEN; at < LEN + 16; at += 5) {
+		store(bed, 1, digest);
+		file_of(bed, digest, "", path);
+		fd = open(path, O_WRONLY);
+		assert_int_equal(pwrite(fd, "x", 1, at), 1);
+		close(fd);
+		restore(bed, &result);
+		assert_int_equal(result.chunks, 0);
+		assert_int_equal(result.skipped, 1);
+	}
 }
 
 static void an_interrupted_store_leaves_nothing(void **state)
 {
 	struct bed *bed = *state;
 	uint8_t digest[MEMORY_DIGEST_LEN];
-	struct memory_spool_result result;
+	struct restored result;
 	char path[256], partial[256];
 
 	store(bed, 5, digest);
@@ -171,7 +219,7 @@ static void what_does_not_fit_is_reported_and_kept(void **state)
 {
 	struct bed *bed = *state;
 	uint8_t digest[MEMORY_DIGEST_LEN];
-	struct memory_spool_result result;
+	struct restored result;
 	char path[256];
 
 	for (int i = 0; i < 25; i++)
@@ -188,7 +236,7 @@ static void strange_names_and_kinds_are_reported(void **state)
 {
 	struct bed *bed = *state;
 	uint8_t digest[MEMORY_DIGEST_LEN] = { 1 };
-	struct memory_spool_result result;
+	struct restored result;
 	char path[256];
 
 	file_of(bed, digest, "", path);
@@ -233,7 +281,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_SPOOL(what_was_stored_comes_back),
 		WITH_SPOOL(what_was_removed_does_not),
-		WITH_SPOOL(a_damaged_file_is_reported_and_skipped),
+		WITH_SPOOL(a_damaged_file_is_reported_and_put_aside),
+		WITH_SPOOL(a_checksum_that_is_damaged_is_found_too),
 		WITH_SPOOL(an_interrupted_store_leaves_nothing),
 		WITH_SPOOL(what_does_not_fit_is_reported_and_kept),
 		WITH_SPOOL(strange_names_and_kinds_are_reported),

@@ -2,9 +2,11 @@
 /* The thread that writes to the spool, on a disk that hangs, fails, or loses its process. */
 #include "disk_fake.h"
 
+#include "../../userspace/memory/check.h"
 #include "../../userspace/memory/spooler.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <openssl/evp.h>
 #include <poll.h>
 #include <signal.h>
@@ -15,7 +17,7 @@
 
 #define CHUNKS 3
 #define LEN 50000
-#define SYNCS 2 /* of a store: its file, and its name */
+#define SYNCS 2 /* of stores that wait together: their bytes, and their names */
 
 struct bed {
 	char path[64];
@@ -28,14 +30,37 @@ struct bed {
 		int err;
 	} results[CHUNKS];
 	unsigned int count; /* of results */
+	struct memory_arena *second; /* of the next donor, restored into */
+	unsigned int restored, damaged;
+	bool restore_ended;
 };
 
 static struct bed bed;
 
+static void on_restored(void *arg, const struct memory_spool_restored *file)
+{
+	assert_ptr_equal(arg, &bed);
+	bed.restored += !file->err;
+	bed.damaged += file->err == -EBADMSG;
+}
+
+static void on_restore_ended(void *arg, int err)
+{
+	assert_ptr_equal(arg, &bed);
+	assert_int_equal(err, 0);
+	bed.restore_ended = true;
+}
+
 static void open_spooler(void)
 {
+	static const struct memory_spooler_ops ops = {
+		.restored = on_restored, .restore_ended = on_restore_ended,
+	};
+
+	bed.restore_ended = false;
 	assert_int_equal(memory_spool_open(&bed.spool, bed.path), 0);
-	assert_int_equal(memory_spooler_open(&bed.spooler, bed.spool), 0);
+	assert_int_equal(memory_spooler_open(&bed.spooler, bed.spool, bed.second, &ops, &bed), 0);
+	assert_int_equal(memory_spooler_restore(bed.spooler), 0);
 }
 
 static void close_spooler(void)
@@ -56,7 +81,9 @@ static void make_chunks(void)
 		assert_int_equal(memory_arena_allocate(bed.arena, LEN, &chunk), 0);
 		memset(chunk->data, i + 1, LEN);
 		assert_true(EVP_Digest(chunk->data, LEN, digest, NULL, EVP_sha256(), NULL));
-		assert_int_equal(memory_arena_seal(bed.arena, chunk, digest), 0);
+		assert_int_equal(memory_arena_seal(bed.arena, chunk, digest,
+						   memory_checksum(chunk->data, LEN)),
+				 0);
 		assert_int_equal(memory_arena_pin(bed.arena, digest, &bed.chunks[i]), 0);
 	}
 }
@@ -68,6 +95,7 @@ static int setup(void **state)
 	disk_reset();
 	assert_non_null(mkdtemp(bed.path));
 	make_chunks();
+	assert_int_equal(memory_arena_create(&bed.second, 1 << 20), 0);
 	open_spooler();
 	return 0;
 }
@@ -90,6 +118,7 @@ static int teardown(void **state)
 	for (int i = 0; i < CHUNKS; i++)
 		memory_arena_unpin(bed.arena, bed.chunks[i]);
 	memory_arena_destroy(bed.arena);
+	memory_arena_destroy(bed.second);
 	empty_directory();
 	return rmdir(bed.path);
 }
@@ -107,12 +136,6 @@ static void store(int chunk)
 	assert_int_equal(memory_spooler_store(bed.spooler, bed.chunks[chunk], stored,
 					      &bed.results[chunk]),
 			 0);
-}
-
-static void store_all(void)
-{
-	for (int i = 0; i < CHUNKS; i++)
-		store(i);
 }
 
 static void dispatch_until(unsigned int count)
@@ -137,37 +160,46 @@ static bool is_there(int chunk, const char *suffix)
 	return !access(path, F_OK);
 }
 
-static void no_report(void *arg, const char *file, const char *reason)
-{
-	(void)arg;
-	fail_msg("%s: %s", file, reason);
-}
-
 /* What the next donor finds: whole chunks, or it is a failure. */
 static uint64_t restored(void)
 {
-	struct memory_spool_result result;
+	struct memory_spool_restored file;
+	struct memory_spool_scan *scan;
 	struct memory_spool *spool;
 	struct memory_arena *arena;
+	uint64_t count = 0;
 
 	assert_int_equal(memory_arena_create(&arena, 1 << 20), 0);
 	assert_int_equal(memory_spool_open(&spool, bed.path), 0);
-	assert_int_equal(memory_spool_restore(spool, arena, no_report, NULL, &result), 0);
-	assert_int_equal(result.bytes, result.chunks * LEN);
+	assert_int_equal(memory_spool_scan_open(spool, &scan), 0);
+	while (memory_spool_scan_step(scan, arena, &file)) {
+		assert_int_equal(file.err, 0);
+		assert_int_equal(file.length, LEN);
+		count++;
+	}
+	memory_spool_scan_close(scan);
 	memory_spool_close(spool);
 	memory_arena_destroy(arena);
-	return result.chunks;
+	return count;
+}
+
+/* The first is under way, the others wait for it. */
+static void store_all_behind_the_first(void)
+{
+	store(0);
+	disk_wait(1);
+	store(1);
+	store(2);
 }
 
 static void results_come_in_the_order_of_the_calls(void **state)
 {
 	(void)state;
 	disk_hang(0);
-	store_all();
-	disk_wait(1);
+	store_all_behind_the_first();
 	memory_spooler_dispatch(bed.spooler);
 	assert_int_equal(bed.count, 0);
-	/* The first is over when the second has begun. */
+	/* The first is over when the others have begun. */
 	disk_allow(SYNCS);
 	disk_wait(SYNCS + 1);
 	dispatch_until(1);
@@ -179,6 +211,18 @@ static void results_come_in_the_order_of_the_calls(void **state)
 		assert_int_equal(bed.results[i].err, 0);
 		assert_true(is_there((int)i, ""));
 	}
+}
+
+static void stores_that_wait_are_synced_together(void **state)
+{
+	(void)state;
+	disk_hang(0);
+	store_all_behind_the_first();
+	disk_allow(1000);
+	dispatch_until(CHUNKS);
+	assert_int_equal(disk_begun(), 2 * SYNCS);
+	for (int i = 0; i < CHUNKS; i++)
+		assert_true(!bed.results[i].err && is_there(i, ""));
 }
 
 static void a_chunk_is_stored_when_its_name_is_on_disk_too(void **state)
@@ -203,11 +247,14 @@ static void a_full_disk_is_told_and_leaves_nothing(void **state)
 {
 	(void)state;
 	disk_fail(ENOSPC);
-	store_all();
-	dispatch_until(CHUNKS);
+	store(0);
+	dispatch_until(1);
 	assert_int_equal(bed.results[0].err, -ENOSPC);
 	assert_false(is_there(0, "") || is_there(0, ".partial"));
 	/* What comes after it has its own fate. */
+	store(1);
+	store(2);
+	dispatch_until(CHUNKS);
 	assert_int_equal(bed.results[1].err, 0);
 	assert_int_equal(bed.results[2].err, 0);
 	assert_true(is_there(1, "") && is_there(2, ""));
@@ -233,8 +280,7 @@ static void a_stop_finishes_what_is_under_way_and_drops_the_rest(void **state)
 {
 	(void)state;
 	disk_hang(0);
-	store_all();
-	disk_wait(1);
+	store_all_behind_the_first();
 	memory_spooler_stop(bed.spooler);
 	disk_reset();
 	close_spooler();
@@ -246,11 +292,13 @@ static void a_stop_finishes_what_is_under_way_and_drops_the_rest(void **state)
 /* Stores until a sync hangs, says so, and waits for its end. */
 _Noreturn static void be_killed(unsigned int syncs, int said)
 {
-	disk_hang(syncs);
+	disk_hang(0);
 	/* An arena is not inherited. */
 	make_chunks();
+	assert_int_equal(memory_arena_create(&bed.second, 1 << 20), 0);
 	open_spooler();
-	store_all();
+	store_all_behind_the_first();
+	disk_allow(syncs);
 	disk_wait(syncs + 1);
 	if (write(said, "", 1) != 1)
 		_exit(1);
@@ -260,12 +308,14 @@ _Noreturn static void be_killed(unsigned int syncs, int said)
 
 static void a_killed_donor_leaves_whole_chunks(void **state)
 {
+	/* All that was told to be stored, and what had its name, which was being synced. */
+	static const uint64_t whole[2 * SYNCS] = { 0, 1, 1, CHUNKS };
 	int said[2], status;
 	pid_t child;
 	char byte;
 
 	(void)state;
-	for (unsigned int syncs = 0; syncs < CHUNKS * SYNCS; syncs++) {
+	for (unsigned int syncs = 0; syncs < COUNT(whole); syncs++) {
 		close_spooler();
 		empty_directory();
 		assert_int_equal(pipe(said), 0);
@@ -278,11 +328,50 @@ static void a_killed_donor_leaves_whole_chunks(void **state)
 		close(said[0]);
 		kill(child, SIGKILL);
 		assert_int_equal(waitpid(child, &status, 0), child);
-		/* All that was told to be stored, and one whose name was being synced. */
-		assert_int_equal(restored(), (syncs + 1) / SYNCS);
+		assert_int_equal(restored(), whole[syncs]);
 		for (int i = 0; i < CHUNKS; i++)
 			assert_false(is_there(i, ".partial"));
 	}
+}
+
+static void dispatch_until_restored(void)
+{
+	struct pollfd fd = { .fd = memory_spooler_fd(bed.spooler), .events = POLLIN };
+
+	while (!bed.restore_ended) {
+		assert_int_equal(poll(&fd, 1, DISK_WAIT_S * 1000), 1);
+		memory_spooler_dispatch(bed.spooler);
+	}
+}
+
+/* Stored, with one of them damaged, and opened again. */
+static void what_is_stored_before_is_restored_by_and_by(void **state)
+{
+	char path[256];
+	int at = sprintf(path, "%s/", bed.path), fd;
+
+	(void)state;
+	dispatch_until_restored();
+	for (int i = 0; i < CHUNKS; i++)
+		store(i);
+	dispatch_until(CHUNKS);
+	close_spooler();
+	for (int i = 0; i < MEMORY_DIGEST_LEN; i++)
+		at += sprintf(path + at, "%02x", bed.chunks[1]->digest[i]);
+	fd = open(path, O_WRONLY);
+	assert_int_equal(pwrite(fd, "x", 1, 100), 1);
+	close(fd);
+	disk_hang_reads(0);
+	open_spooler();
+	/* It can be asked for something meanwhile. */
+	memory_spooler_remove(bed.spooler, bed.chunks[2]->digest);
+	memory_spooler_dispatch(bed.spooler);
+	assert_int_equal(bed.restored, 0);
+	disk_allow_reads();
+	dispatch_until_restored();
+	assert_int_equal(bed.damaged, 1);
+	assert_true(bed.restored >= 1 && bed.restored <= 2);
+	assert_true(is_there(1, ".damaged") && !is_there(2, ""));
 }
 
 #define WITH_SPOOLER(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -291,11 +380,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_SPOOLER(results_come_in_the_order_of_the_calls),
+		WITH_SPOOLER(stores_that_wait_are_synced_together),
 		WITH_SPOOLER(a_chunk_is_stored_when_its_name_is_on_disk_too),
 		WITH_SPOOLER(a_full_disk_is_told_and_leaves_nothing),
 		WITH_SPOOLER(a_removal_follows_the_store_that_it_is_about),
 		WITH_SPOOLER(a_stop_finishes_what_is_under_way_and_drops_the_rest),
 		WITH_SPOOLER(a_killed_donor_leaves_whole_chunks),
+		WITH_SPOOLER(what_is_stored_before_is_restored_by_and_by),
 	};
 
 	return cmocka_run_group_tests_name("memory_spooler", tests, NULL, NULL);

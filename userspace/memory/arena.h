@@ -7,15 +7,16 @@
  *   allocate -> the caller fills it -> seal -> pin, unpin ... -> free
  *        `--------- abandon
  *
- * A chunk that is being filled belongs to its caller alone. Sealing checks the
- * digest and makes it visible; from then on nobody writes to it. A chunk that is
+ * A chunk that is being filled belongs to its caller alone, who also checks that
+ * its bytes are those of the digest (check.h). Sealing makes it visible; from then
+ * on nobody writes to it. A chunk that is
  * pinned is neither moved nor reused: free makes it invisible at once, and its
  * memory is taken back when the last pin goes. Remote readers may read the
  * whole region, therefore it holds nothing but chunks and zeroes: memory is
  * cleared before it is taken back, and all bookkeeping is elsewhere.
  *
  * Any thread may call anything. One lock, which is a leaf and is never held
- * while bytes are hashed or cleared.
+ * while bytes are cleared.
  */
 #ifndef DISTMIND_MEMORY_ARENA_H
 #define DISTMIND_MEMORY_ARENA_H
@@ -31,7 +32,8 @@ struct memory_arena;
 struct memory_chunk {
 	uint8_t *data;
 	uint64_t length;
-	uint8_t digest[MEMORY_DIGEST_LEN]; /* once sealed */
+	uint8_t digest[MEMORY_DIGEST_LEN]; /* both once sealed */
+	uint64_t checksum;
 	uint32_t pins;
 	bool doomed; /* freed, but pinned */
 	struct memory_extent *extent;
@@ -46,7 +48,6 @@ struct memory_arena_stats {
 	uint64_t filling;
 	uint64_t pins;
 	uint64_t doomed; /* chunks that wait for their last pin */
-	uint64_t refused; /* chunks whose bytes were not those of their digest */
 	bool huge_pages;
 };
 
@@ -63,11 +64,11 @@ uint64_t memory_arena_size(const struct memory_arena *arena);
 int memory_arena_allocate(struct memory_arena *arena, uint64_t length,
 			  struct memory_chunk **chunk);
 /*
- * -EBADMSG: the bytes are others; -EEXIST: there is such a chunk already. The
- * caller then still has the chunk, to abandon it. On success it has not.
+ * -EEXIST: there is such a chunk already; the caller then still has the chunk, to
+ * abandon it. On success it has not.
  */
 int memory_arena_seal(struct memory_arena *arena, struct memory_chunk *chunk,
-		      const uint8_t digest[MEMORY_DIGEST_LEN]);
+		      const uint8_t digest[MEMORY_DIGEST_LEN], uint64_t checksum);
 void memory_arena_abandon(struct memory_arena *arena, struct memory_chunk *chunk);
 
 /* -ENOENT: no such chunk is sealed. */

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "spool.h"
 
+#include "check.h"
+
 #include "../common/hex.h"
 
 #include <dirent.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,10 +14,19 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define NAME_LEN (HEX_LEN(MEMORY_DIGEST_LEN) - 1)
 #define PARTIAL ".partial"
+#define DAMAGED ".damaged"
+#define TRAILER "distmind"
+
+/* What follows the bytes of a chunk. */
+struct trailer {
+	char magic[8];
+	uint64_t checksum; /* little endian */
+};
 
 struct memory_spool {
 	int dir;
@@ -54,46 +66,88 @@ void memory_spool_close(struct memory_spool *spool)
 	free(spool);
 }
 
-static int write_all(int fd, const uint8_t *data, uint64_t length)
+static int write_all(int fd, struct iovec *parts, int count)
 {
 	ssize_t done;
 
-	while (length) {
-		done = write(fd, data, length);
+	while (count) {
+		done = writev(fd, parts, count);
 		if (done < 0 && errno == EINTR)
 			continue;
 		if (done < 0)
 			return -errno;
-		data += done;
-		length -= done;
+		for (; count && (size_t)done >= parts->iov_len; parts++, count--)
+			done -= (ssize_t)parts->iov_len;
+		if (count) {
+			parts->iov_base = (char *)parts->iov_base + done;
+			parts->iov_len -= (size_t)done;
+		}
 	}
 	return 0;
 }
 
-int memory_spool_store(struct memory_spool *spool, const uint8_t digest[MEMORY_DIGEST_LEN],
-		       const void *data, uint64_t length)
+static void partial_of(const uint8_t *digest, char partial[NAME_LEN + sizeof(PARTIAL)])
+{
+	hex_format(digest, MEMORY_DIGEST_LEN, partial);
+	strcpy(partial + NAME_LEN, PARTIAL);
+}
+
+static int write_partial(struct memory_spool *spool, const struct memory_chunk *chunk)
 {
 	const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
-	char name[NAME_LEN + 1], partial[NAME_LEN + sizeof(PARTIAL)];
+	struct trailer trailer = { TRAILER, htole64(chunk->checksum) };
+	struct iovec parts[] = {
+		{ chunk->data, chunk->length },
+		{ &trailer, sizeof(trailer) },
+	};
+	char partial[NAME_LEN + sizeof(PARTIAL)];
 	int fd, err;
 
-	hex_format(digest, MEMORY_DIGEST_LEN, name);
-	snprintf(partial, sizeof(partial), "%s" PARTIAL, name);
+	partial_of(chunk->digest, partial);
 	fd = openat(spool->dir, partial, flags, 0600);
 	if (fd < 0)
 		return -errno;
-	err = write_all(fd, data, length);
-	if (!err && fsync(fd))
-		err = -errno;
+	err = write_all(fd, parts, 2);
 	if (close(fd) && !err)
 		err = -errno;
-	if (!err && renameat(spool->dir, partial, spool->dir, name))
-		err = -errno;
-	if (err) {
+	return err;
+}
+
+static int rename_partial(struct memory_spool *spool, const struct memory_chunk *chunk)
+{
+	char name[NAME_LEN + 1], partial[NAME_LEN + sizeof(PARTIAL)];
+
+	hex_format(chunk->digest, MEMORY_DIGEST_LEN, name);
+	partial_of(chunk->digest, partial);
+	return renameat(spool->dir, partial, spool->dir, name) ? -errno : 0;
+}
+
+static void fail_all(struct memory_spool_item *stores, size_t count, int err)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!stores[i].err)
+			stores[i].err = err;
+}
+
+void memory_spool_store(struct memory_spool *spool, struct memory_spool_item *stores, size_t count)
+{
+	char partial[NAME_LEN + sizeof(PARTIAL)];
+
+	for (size_t i = 0; i < count; i++)
+		stores[i].err = write_partial(spool, stores[i].chunk);
+	/* One call for the bytes of all of them: fsync() for each would wait for each. */
+	if (syncfs(spool->dir))
+		fail_all(stores, count, -errno);
+	for (size_t i = 0; i < count; i++) {
+		if (!stores[i].err)
+			stores[i].err = rename_partial(spool, stores[i].chunk);
+		if (!stores[i].err)
+			continue;
+		partial_of(stores[i].chunk->digest, partial);
 		unlinkat(spool->dir, partial, 0);
-		return err;
 	}
-	return fsync(spool->dir) ? -errno : 0;
+	if (fsync(spool->dir))
+		fail_all(stores, count, -errno);
 }
 
 int memory_spool_remove(struct memory_spool *spool, const uint8_t digest[MEMORY_DIGEST_LEN])
@@ -104,60 +158,101 @@ int memory_spool_remove(struct memory_spool *spool, const uint8_t digest[MEMORY_
 	return unlinkat(spool->dir, name, 0) ? -errno : 0;
 }
 
-/* The file may be shorter by now than it was said to be: its digest will tell. */
-static int read_all(int fd, uint8_t *data, uint64_t length)
+/* The file may be shorter by now than it was said to be. */
+static int read_all(int fd, struct iovec *parts, int count)
 {
 	ssize_t done;
 
-	while (length) {
-		done = read(fd, data, length);
+	while (count) {
+		done = readv(fd, parts, count);
 		if (done < 0 && errno == EINTR)
 			continue;
 		if (done < 0)
 			return -errno;
 		if (!done)
 			return -EBADMSG;
-		data += done;
-		length -= done;
+		for (; count && (size_t)done >= parts->iov_len; parts++, count--)
+			done -= (ssize_t)parts->iov_len;
+		if (count) {
+			parts->iov_base = (char *)parts->iov_base + done;
+			parts->iov_len -= (size_t)done;
+		}
 	}
 	return 0;
 }
 
-static int restore_file(int fd, struct memory_arena *arena, const uint8_t *digest,
-			struct memory_spool_result *result)
+static int read_chunk(int fd, struct memory_arena *arena, struct memory_spool_restored *restored)
 {
 	struct memory_chunk *chunk;
+	struct trailer trailer;
+	struct iovec parts[2];
 	struct stat stat;
-	uint64_t length;
+	uint64_t checksum;
 	int err;
 
 	if (fstat(fd, &stat))
 		return -errno;
-	if (!S_ISREG(stat.st_mode) || !stat.st_size)
+	if (!S_ISREG(stat.st_mode) || stat.st_size <= (off_t)sizeof(trailer))
 		return -EBADMSG;
-	length = stat.st_size;
-	err = memory_arena_allocate(arena, length, &chunk);
+	restored->length = (uint64_t)stat.st_size - sizeof(trailer);
+	err = memory_arena_allocate(arena, restored->length, &chunk);
 	if (err)
 		return err;
-	err = read_all(fd, chunk->data, length);
-	if (!err)
-		err = memory_arena_seal(arena, chunk, digest);
-	if (err) {
-		memory_arena_abandon(arena, chunk);
-		return err;
+	parts[0] = (struct iovec){ chunk->data, chunk->length };
+	parts[1] = (struct iovec){ &trailer, sizeof(trailer) };
+	err = read_all(fd, parts, 2);
+	if (!err) {
+		checksum = memory_checksum(chunk->data, chunk->length);
+		err = -EBADMSG;
+		if (!memcmp(trailer.magic, TRAILER, sizeof(trailer.magic)) &&
+		    le64toh(trailer.checksum) == checksum)
+			err = memory_arena_seal(arena, chunk, restored->digest, checksum);
 	}
-	result->chunks++;
-	result->bytes += length;
-	return 0;
+	if (err)
+		memory_arena_abandon(arena, chunk);
+	return err;
 }
 
-static const char *reason_of(int err)
+static bool is_here(struct memory_arena *arena, const uint8_t *digest)
+{
+	struct memory_chunk *chunk;
+
+	if (memory_arena_pin(arena, digest, &chunk))
+		return false;
+	memory_arena_unpin(arena, chunk);
+	return true;
+}
+
+static int restore(struct memory_spool *spool, struct memory_arena *arena,
+		   struct memory_spool_restored *restored)
+{
+	char aside[NAME_LEN + sizeof(DAMAGED)];
+	int fd, err;
+
+	if (!hex_parse(restored->name, restored->digest, MEMORY_DIGEST_LEN))
+		return -EINVAL;
+	if (is_here(arena, restored->digest))
+		return -EEXIST;
+	/* A name that is a fifo must not stop the daemon. */
+	fd = openat(spool->dir, restored->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return -errno;
+	err = read_chunk(fd, arena, restored);
+	close(fd);
+	if (err != -EBADMSG)
+		return err;
+	snprintf(aside, sizeof(aside), "%.*s" DAMAGED, NAME_LEN, restored->name);
+	renameat(spool->dir, restored->name, spool->dir, aside);
+	return err;
+}
+
+const char *memory_spool_reason(int err)
 {
 	switch (err) {
 	case -EINVAL:
 		return "not the name of a chunk";
 	case -EBADMSG:
-		return "damaged: its bytes are not those of its name; push the model again";
+		return "damaged: its bytes are not what was stored; it was put aside";
 	case -ENOSPC:
 		return "does not fit into the donor's memory; give it more";
 	default:
@@ -165,58 +260,62 @@ static const char *reason_of(int err)
 	}
 }
 
-static int restore_name(struct memory_spool *spool, struct memory_arena *arena, const char *name,
-			struct memory_spool_result *result)
+struct memory_spool_scan {
+	struct memory_spool *spool;
+	DIR *dir;
+};
+
+int memory_spool_scan_open(struct memory_spool *spool, struct memory_spool_scan **result)
 {
-	uint8_t digest[MEMORY_DIGEST_LEN];
+	struct memory_spool_scan *scan = malloc(sizeof(*scan));
 	int fd, err;
 
-	if (!hex_parse(name, digest, MEMORY_DIGEST_LEN))
-		return -EINVAL;
-	/* A name that is a fifo must not stop the daemon. */
-	fd = openat(spool->dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return -errno;
-	err = restore_file(fd, arena, digest, result);
-	close(fd);
-	/* The arena has it already: nothing to do. */
-	return err == -EEXIST ? 0 : err;
+	if (!scan)
+		return -ENOMEM;
+	scan->spool = spool;
+	fd = openat(spool->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	scan->dir = fd < 0 ? NULL : fdopendir(fd);
+	if (scan->dir) {
+		*result = scan;
+		return 0;
+	}
+	err = -errno;
+	if (fd >= 0)
+		close(fd);
+	free(scan);
+	return err;
 }
 
-int memory_spool_restore(struct memory_spool *spool, struct memory_arena *arena,
-			 void (*report)(void *arg, const char *file, const char *reason),
-			 void *arg, struct memory_spool_result *result)
+static bool has_suffix(const char *name, const char *suffix)
+{
+	return strlen(name) == NAME_LEN + strlen(suffix) && !strcmp(name + NAME_LEN, suffix);
+}
+
+bool memory_spool_scan_step(struct memory_spool_scan *scan, struct memory_arena *arena,
+			    struct memory_spool_restored *restored)
 {
 	struct dirent *entry;
-	size_t len;
-	DIR *dir;
-	int fd, err;
 
-	memset(result, 0, sizeof(*result));
-	fd = openat(spool->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	dir = fdopendir(fd);
-	if (!dir) {
-		err = -errno;
-		close(fd);
-		return err;
-	}
-	while ((entry = readdir(dir))) {
-		len = strlen(entry->d_name);
-		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+	while ((entry = readdir(scan->dir))) {
+		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") ||
+		    has_suffix(entry->d_name, DAMAGED))
 			continue;
-		if (len == NAME_LEN + strlen(PARTIAL) &&
-		    !strcmp(entry->d_name + NAME_LEN, PARTIAL)) {
-			unlinkat(spool->dir, entry->d_name, 0);
+		if (has_suffix(entry->d_name, PARTIAL)) {
+			unlinkat(scan->spool->dir, entry->d_name, 0);
 			continue;
 		}
-		err = restore_name(spool, arena, entry->d_name, result);
-		if (!err)
-			continue;
-		result->skipped++;
-		report(arg, entry->d_name, reason_of(err));
+		*restored = (struct memory_spool_restored){ 0 };
+		snprintf(restored->name, sizeof(restored->name), "%s", entry->d_name);
+		restored->err = restore(scan->spool, arena, restored);
+		return true;
 	}
-	closedir(dir);
-	return 0;
+	return false;
+}
+
+void memory_spool_scan_close(struct memory_spool_scan *scan)
+{
+	if (!scan)
+		return;
+	closedir(scan->dir);
+	free(scan);
 }

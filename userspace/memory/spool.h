@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A directory that keeps a donor's chunks over a restart: one file for each,
- * named by its digest in hex, holding its bytes and nothing else. A file appears
- * under its name only when all of it is on disk.
+ * named by its digest in hex, holding its bytes and, after them, their checksum.
+ * A file appears under its name only when all of it is on disk. Chunks are stored
+ * some at a time, and the disk is waited for twice for all of them: for their
+ * bytes, and for their names.
+ *
+ * What is found to be damaged gets another name (DIGEST.damaged), so that an
+ * operator can look at it and nobody else does.
  *
  * The directory is locked while it is open. One thread at a time; calls wait for
  * the disk.
@@ -12,30 +17,49 @@
 
 #include "arena.h"
 
-struct memory_spool;
+#define MEMORY_SPOOL_NAME_LEN 256
 
-struct memory_spool_result {
-	uint64_t chunks; /* restored */
-	uint64_t bytes;
-	uint64_t skipped; /* each was reported */
+struct memory_spool;
+struct memory_spool_scan; /* a walk over all files */
+
+/* Of a batch: a chunk, which is sealed, and what came of it. */
+struct memory_spool_item {
+	const struct memory_chunk *chunk;
+	int err; /* 0: its file and its name are on disk */
+};
+
+/* A file. */
+struct memory_spool_restored {
+	char name[MEMORY_SPOOL_NAME_LEN];
+	uint8_t digest[MEMORY_DIGEST_LEN]; /* if it is a chunk's */
+	uint64_t length;
+	/*
+	 * 0: it is a sealed chunk of the arena now, and was none before; -EEXIST: it was one
+	 * before; -EBADMSG: damaged; others.
+	 */
+	int err;
 };
 
 /* Made if it is not there; -EBUSY: another process has it. */
 int memory_spool_open(struct memory_spool **spool, const char *path);
 void memory_spool_close(struct memory_spool *spool);
 
-int memory_spool_store(struct memory_spool *spool, const uint8_t digest[MEMORY_DIGEST_LEN],
-		       const void *data, uint64_t length);
+void memory_spool_store(struct memory_spool *spool, struct memory_spool_item *stores,
+			size_t count);
 /* -ENOENT: there is no such file. */
 int memory_spool_remove(struct memory_spool *spool, const uint8_t digest[MEMORY_DIGEST_LEN]);
 
 /*
- * Every file whose bytes are those of its name becomes a sealed chunk. What is
- * damaged or does not fit is left where it is, and reported with the reason;
- * what an interrupted store left behind is removed.
+ * A file is restored by each step; what is damaged is put aside, what does not fit is left
+ * where it is, what an interrupted store left behind is removed. Between steps the spool may
+ * be used.
  */
-int memory_spool_restore(struct memory_spool *spool, struct memory_arena *arena,
-			 void (*report)(void *arg, const char *file, const char *reason),
-			 void *arg, struct memory_spool_result *result);
+int memory_spool_scan_open(struct memory_spool *spool, struct memory_spool_scan **scan);
+/* False: that was the last one. */
+bool memory_spool_scan_step(struct memory_spool_scan *scan, struct memory_arena *arena,
+			    struct memory_spool_restored *restored);
+void memory_spool_scan_close(struct memory_spool_scan *scan);
+/* Why, in words, for one that was not restored. */
+const char *memory_spool_reason(int err);
 
 #endif

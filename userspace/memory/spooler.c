@@ -9,12 +9,21 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
+#define BATCH 256 /* stores that are waited for together */
+#define BATCH_BYTES (64U << 20)
+#define TOLD_TOGETHER 64 /* files that were restored */
+#define DISPATCHED 256 /* jobs in one call */
+
+enum kind { STORE, REMOVE, RESTORED, RESTORE_ENDED };
+
 struct job {
-	uint8_t digest[MEMORY_DIGEST_LEN];
-	const struct memory_chunk *chunk; /* to store; NULL: the file goes */
+	enum kind kind;
+	uint8_t digest[MEMORY_DIGEST_LEN]; /* of one to remove */
+	const struct memory_chunk *chunk; /* to store */
 	void (*stored)(void *arg, int err);
 	void *arg;
 	int err;
+	struct memory_spool_restored *restored; /* owned */
 	TAILQ_ENTRY(job) link;
 };
 
@@ -22,54 +31,145 @@ TAILQ_HEAD(jobs, job);
 
 struct memory_spooler {
 	struct memory_spool *spool;
+	struct memory_arena *arena;
+	struct memory_spooler_ops ops;
+	void *arg;
 	pthread_t thread;
 	int news;
 	pthread_cond_t wanted; /* there is work, or an end */
 	pthread_mutex_t lock; /* everything below */
 	struct jobs waiting;
-	struct jobs over; /* stores only */
+	struct jobs over; /* to tell the owner of */
+	unsigned int untold; /* restored ones that it has not been woken for */
+	struct memory_spool_scan *scan; /* NULL: there is nothing to restore; used by the thread */
 	bool stopping;
 };
 
-/* NULL: it is the end. */
-static struct job *next_job(struct memory_spooler *spooler)
+/*
+ * Takes stores that follow each other, or one removal; none if all that there is to do is to
+ * restore. False: it is the end.
+ */
+static bool take(struct memory_spooler *spooler, struct jobs *batch, size_t *count, bool *restoring)
 {
-	struct job *job = NULL;
+	struct job *job;
+	uint64_t bytes = 0;
+	bool go_on;
+
+	*count = 0;
+	TAILQ_INIT(batch);
+	pthread_mutex_lock(&spooler->lock);
+	while (!spooler->stopping && !spooler->scan && TAILQ_EMPTY(&spooler->waiting))
+		pthread_cond_wait(&spooler->wanted, &spooler->lock);
+	go_on = !spooler->stopping;
+	while (go_on && *count < BATCH && bytes < BATCH_BYTES &&
+	       (job = TAILQ_FIRST(&spooler->waiting))) {
+		if (job->kind == REMOVE && *count)
+			break;
+		TAILQ_REMOVE(&spooler->waiting, job, link);
+		TAILQ_INSERT_TAIL(batch, job, link);
+		++*count;
+		if (job->kind == REMOVE)
+			break;
+		bytes += job->chunk->length;
+	}
+	*restoring = spooler->scan;
+	pthread_mutex_unlock(&spooler->lock);
+	return go_on;
+}
+
+static void store(struct memory_spooler *spooler, struct jobs *batch, size_t count)
+{
+	struct memory_spool_item stores[BATCH];
+	struct job *job;
+	size_t i = 0;
+
+	TAILQ_FOREACH(job, batch, link)
+		stores[i++] = (struct memory_spool_item){ .chunk = job->chunk };
+	memory_spool_store(spooler->spool, stores, count);
+	i = 0;
+	TAILQ_FOREACH(job, batch, link)
+		job->err = stores[i++].err;
+	pthread_mutex_lock(&spooler->lock);
+	TAILQ_CONCAT(&spooler->over, batch, link);
+	pthread_mutex_unlock(&spooler->lock);
+	eventfd_write(spooler->news, 1);
+}
+
+static void tell_restored(struct memory_spooler *spooler, struct job *job)
+{
+	bool tell;
 
 	pthread_mutex_lock(&spooler->lock);
-	while (!spooler->stopping && TAILQ_EMPTY(&spooler->waiting))
-		pthread_cond_wait(&spooler->wanted, &spooler->lock);
-	if (!spooler->stopping) {
-		job = TAILQ_FIRST(&spooler->waiting);
-		TAILQ_REMOVE(&spooler->waiting, job, link);
-	}
+	TAILQ_INSERT_TAIL(&spooler->over, job, link);
+	tell = ++spooler->untold >= TOLD_TOGETHER || job->kind == RESTORE_ENDED;
+	if (tell)
+		spooler->untold = 0;
 	pthread_mutex_unlock(&spooler->lock);
-	return job;
+	if (tell)
+		eventfd_write(spooler->news, 1);
+}
+
+static void end_restore(struct memory_spooler *spooler, int err)
+{
+	struct job *job = calloc(1, sizeof(*job));
+
+	memory_spool_scan_close(spooler->scan);
+	pthread_mutex_lock(&spooler->lock);
+	spooler->scan = NULL;
+	pthread_mutex_unlock(&spooler->lock);
+	if (!job)
+		return;
+	job->kind = RESTORE_ENDED;
+	job->err = err;
+	tell_restored(spooler, job);
+}
+
+static void restore_one(struct memory_spooler *spooler)
+{
+	struct job *job = calloc(1, sizeof(*job));
+
+	if (job)
+		job->restored = malloc(sizeof(*job->restored));
+	if (!job || !job->restored) {
+		free(job);
+		end_restore(spooler, -ENOMEM);
+		return;
+	}
+	job->kind = RESTORED;
+	if (memory_spool_scan_step(spooler->scan, spooler->arena, job->restored)) {
+		tell_restored(spooler, job);
+		return;
+	}
+	free(job->restored);
+	free(job);
+	end_restore(spooler, 0);
 }
 
 static void *work(void *arg)
 {
 	struct memory_spooler *spooler = arg;
+	struct jobs batch;
 	struct job *job;
+	size_t count;
+	bool restoring;
 
-	while ((job = next_job(spooler))) {
-		if (!job->chunk) {
+	while (take(spooler, &batch, &count, &restoring)) {
+		job = TAILQ_FIRST(&batch);
+		if (job && job->kind == REMOVE) {
 			memory_spool_remove(spooler->spool, job->digest);
 			free(job);
-			continue;
+		} else if (job) {
+			store(spooler, &batch, count);
 		}
-		job->err = memory_spool_store(spooler->spool, job->digest, job->chunk->data,
-					      job->chunk->length);
-		pthread_mutex_lock(&spooler->lock);
-		TAILQ_INSERT_TAIL(&spooler->over, job, link);
-		pthread_mutex_unlock(&spooler->lock);
-		eventfd_write(spooler->news, 1);
+		if (restoring)
+			restore_one(spooler);
 	}
 	return NULL;
 }
 
 static void dismantle(struct memory_spooler *spooler)
 {
+	memory_spool_scan_close(spooler->scan);
 	pthread_cond_destroy(&spooler->wanted);
 	pthread_mutex_destroy(&spooler->lock);
 	if (spooler->news >= 0)
@@ -77,21 +177,24 @@ static void dismantle(struct memory_spooler *spooler)
 	free(spooler);
 }
 
-int memory_spooler_open(struct memory_spooler **result, struct memory_spool *spool)
+int memory_spooler_open(struct memory_spooler **result, struct memory_spool *spool,
+			struct memory_arena *arena, const struct memory_spooler_ops *ops, void *arg)
 {
 	struct memory_spooler *spooler = calloc(1, sizeof(*spooler));
-	int err = 0;
+	int err;
 
 	if (!spooler)
 		return -ENOMEM;
 	spooler->spool = spool;
+	spooler->arena = arena;
+	spooler->ops = *ops;
+	spooler->arg = arg;
 	TAILQ_INIT(&spooler->waiting);
 	TAILQ_INIT(&spooler->over);
 	pthread_mutex_init(&spooler->lock, NULL);
 	pthread_cond_init(&spooler->wanted, NULL);
 	spooler->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (spooler->news < 0)
-		err = -errno;
+	err = spooler->news < 0 ? -errno : 0;
 	if (!err)
 		err = -pthread_create(&spooler->thread, NULL, work, spooler);
 	if (err) {
@@ -99,6 +202,20 @@ int memory_spooler_open(struct memory_spooler **result, struct memory_spool *spo
 		return err;
 	}
 	*result = spooler;
+	return 0;
+}
+
+int memory_spooler_restore(struct memory_spooler *spooler)
+{
+	struct memory_spool_scan *scan;
+	int err = memory_spool_scan_open(spooler->spool, &scan);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&spooler->lock);
+	spooler->scan = scan;
+	pthread_cond_signal(&spooler->wanted);
+	pthread_mutex_unlock(&spooler->lock);
 	return 0;
 }
 
@@ -110,13 +227,19 @@ void memory_spooler_stop(struct memory_spooler *spooler)
 	pthread_mutex_unlock(&spooler->lock);
 }
 
+static void job_free(struct job *job)
+{
+	free(job->restored);
+	free(job);
+}
+
 static void drop(struct jobs *jobs)
 {
 	struct job *job;
 
 	while ((job = TAILQ_FIRST(jobs))) {
 		TAILQ_REMOVE(jobs, job, link);
-		free(job);
+		job_free(job);
 	}
 }
 
@@ -138,20 +261,27 @@ int memory_spooler_fd(const struct memory_spooler *spooler)
 
 void memory_spooler_dispatch(struct memory_spooler *spooler)
 {
-	struct jobs over = TAILQ_HEAD_INITIALIZER(over);
 	eventfd_t count;
 	struct job *job;
 
 	eventfd_read(spooler->news, &count);
-	pthread_mutex_lock(&spooler->lock);
-	if (!spooler->stopping)
-		TAILQ_CONCAT(&over, &spooler->over, link);
-	pthread_mutex_unlock(&spooler->lock);
-	while ((job = TAILQ_FIRST(&over))) {
-		TAILQ_REMOVE(&over, job, link);
-		job->stored(job->arg, job->err);
-		free(job);
+	for (int i = 0; i < DISPATCHED; i++) {
+		pthread_mutex_lock(&spooler->lock);
+		job = spooler->stopping ? NULL : TAILQ_FIRST(&spooler->over);
+		if (job)
+			TAILQ_REMOVE(&spooler->over, job, link);
+		pthread_mutex_unlock(&spooler->lock);
+		if (!job)
+			return;
+		if (job->kind == STORE)
+			job->stored(job->arg, job->err);
+		else if (job->kind == RESTORED)
+			spooler->ops.restored(spooler->arg, job->restored);
+		else
+			spooler->ops.restore_ended(spooler->arg, job->err);
+		job_free(job);
 	}
+	eventfd_write(spooler->news, 1);
 }
 
 static void queue(struct memory_spooler *spooler, struct job *job)
@@ -169,7 +299,7 @@ int memory_spooler_store(struct memory_spooler *spooler, const struct memory_chu
 
 	if (!job)
 		return -ENOMEM;
-	memcpy(job->digest, chunk->digest, MEMORY_DIGEST_LEN);
+	job->kind = STORE;
 	job->chunk = chunk;
 	job->stored = stored;
 	job->arg = arg;
@@ -184,6 +314,7 @@ void memory_spooler_remove(struct memory_spooler *spooler,
 
 	if (!job)
 		return;
+	job->kind = REMOVE;
 	memcpy(job->digest, digest, MEMORY_DIGEST_LEN);
 	queue(spooler, job);
 }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The thread that waits for a spool's disk, so that its owner need not. What it is asked
- * for it does one after the other in the order of the calls. So the files are at any
- * moment those of chunks that were in memory together, and fit into it again.
+ * for it does in the order of the calls; stores that follow each other are done together,
+ * and waited for together. So the files are at any moment those of chunks that were in
+ * memory together, and fit into it again.
+ *
+ * It also restores what the spool has from before: file by file becomes a chunk of the arena,
+ * and the owner is told. What it is asked for meanwhile comes in between.
  *
  * The queue has no limit of its own: how many stores wait is the owner's choice, and there
  * is at most one removal for each chunk that was stored or restored.
@@ -17,8 +21,19 @@
 
 struct memory_spooler;
 
+/* What the spool had before, told from memory_spooler_dispatch(). */
+struct memory_spooler_ops {
+	/* A file that has become a chunk, or why it has not. The chunk may be gone by now. */
+	void (*restored)(void *arg, const struct memory_spool_restored *restored);
+	/* That was the last one, or there is no reading of the directory. */
+	void (*restore_ended)(void *arg, int err);
+};
+
 /* The spool is the thread's until the spooler is closed. */
-int memory_spooler_open(struct memory_spooler **spooler, struct memory_spool *spool);
+int memory_spooler_open(struct memory_spooler **spooler, struct memory_spool *spool,
+			struct memory_arena *arena, const struct memory_spooler_ops *ops, void *arg);
+/* Begins to restore; once. */
+int memory_spooler_restore(struct memory_spooler *spooler);
 /* Nothing more is begun, and nobody is called any more. Does not wait. */
 void memory_spooler_stop(struct memory_spooler *spooler);
 /* Waits for what is under way, and drops the rest. NULL is fine. */
@@ -26,7 +41,10 @@ void memory_spooler_close(struct memory_spooler *spooler);
 
 /* Readable: there is something to dispatch. */
 int memory_spooler_fd(const struct memory_spooler *spooler);
-/* Calls the owner back for what has been stored, or could not be, in the order of the calls. */
+/*
+ * Calls the owner back for what has been stored, or could not be, in the order of the calls,
+ * and for what has been restored. Some of it: the descriptor stays readable if there is more.
+ */
 void memory_spooler_dispatch(struct memory_spooler *spooler);
 
 /*

@@ -15,6 +15,9 @@ struct model_image {
 	struct model_manifest manifest;
 	const struct model_tensor **tensors; /* owned; those of the manifest, in its order */
 	uint8_t *scratch;		     /* owned: a chunk of several tensors */
+	/* Of which tensor, and up to where, the pages are mapped by now. */
+	uint32_t mapped_tensor;
+	uint64_t mapped_end;
 };
 
 /*

@@ -1,30 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "audit.h"
 
-#include "../common/turn.h"
-#include "../common/turns.h"
-
 #include <errno.h>
 #include <stdlib.h>
 
-#define TURN_BYTES (4U << 20)
+#define STEP_BYTES (4U << 20) /* whoever cancels it waits for no more than these */
 
 struct audit {
+	struct worker_job job;
+	struct worker *worker; /* NULL: it is gone, and nobody works at this any more */
 	const struct model_manifest *manifest;
 	const uint8_t *image;
 	uint32_t next; /* chunk */
-	sd_event_source *turn;
+	int err;
 	void (*done)(void *arg, int err);
 	void *arg;
 };
-
-void audit_cancel(struct audit *audit)
-{
-	if (!audit)
-		return;
-	sd_event_source_disable_unref(audit->turn);
-	free(audit);
-}
 
 static int check(const struct audit *audit, const struct model_chunk *chunk)
 {
@@ -34,47 +25,62 @@ static int check(const struct audit *audit, const struct model_chunk *chunk)
 	return err ? err : model_digest_equal(&digest, &chunk->digest) ? 0 : -EBADMSG;
 }
 
-static int on_turn(sd_event_source *source, uint64_t us, void *arg)
+static void step(struct worker_job *job)
 {
-	struct audit *audit = arg;
+	struct audit *audit = (struct audit *)job;
 	const struct model_manifest *manifest = audit->manifest;
-	void (*done)(void *arg, int err) = audit->done;
 	uint64_t bytes = 0;
-	int err = 0;
 
-	(void)source;
-	(void)us;
-	turns_name("load: verify");
-	while (!err && audit->next < manifest->chunk_count && bytes < TURN_BYTES) {
+	while (!audit->err && audit->next < manifest->chunk_count && bytes < STEP_BYTES) {
 		const struct model_chunk *chunk = &manifest->chunks[audit->next++];
 
-		err = check(audit, chunk);
+		audit->err = check(audit, chunk);
 		bytes += chunk->size;
 	}
-	if (!err && audit->next < manifest->chunk_count)
-		return 0;
-	arg = audit->arg;
-	audit_cancel(audit);
-	done(arg, err);
-	return 0;
 }
 
-struct audit *audit_begin(sd_event *loop, const struct model_manifest *manifest,
-			  const uint8_t *image, void (*done)(void *arg, int err), void *arg,
-			  int *err)
+static void stepped(struct worker_job *job, bool dropped)
+{
+	struct audit *audit = (struct audit *)job;
+	void (*done)(void *arg, int err) = audit->done;
+	void *arg = audit->arg;
+	int err = audit->err;
+
+	if (dropped) {
+		audit->worker = NULL;
+		return;
+	}
+	if (!err && audit->next < audit->manifest->chunk_count) {
+		worker_add(audit->worker, job);
+		return;
+	}
+	free(audit);
+	done(arg, err);
+}
+
+void audit_cancel(struct audit *audit)
+{
+	if (!audit)
+		return;
+	if (audit->worker)
+		worker_cancel(audit->worker, &audit->job);
+	free(audit);
+}
+
+struct audit *audit_begin(struct worker *worker, const struct model_manifest *manifest,
+			  const uint8_t *image, void (*done)(void *arg, int err), void *arg)
 {
 	struct audit *audit = calloc(1, sizeof(*audit));
 
-	*err = -ENOMEM;
 	if (!audit)
 		return NULL;
+	audit->job.work = step;
+	audit->job.done = stepped;
+	audit->worker = worker;
 	audit->manifest = manifest;
 	audit->image = image;
 	audit->done = done;
 	audit->arg = arg;
-	*err = turn_begin(loop, &audit->turn, on_turn, audit);
-	if (!*err)
-		return audit;
-	audit_cancel(audit);
-	return NULL;
+	worker_add(worker, &audit->job);
+	return audit;
 }

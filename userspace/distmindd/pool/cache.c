@@ -3,6 +3,7 @@
 
 #include "../../common/hash.h"
 #include "../../memory/arena.h"
+#include "../../memory/check.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -238,7 +239,10 @@ int cache_keep(struct cache *cache, const struct model_chunk *wanted, const void
 		return err;
 	/* Sealed, it stays there until evict(). */
 	data = memcpy(memory->data, bytes, chunk->size);
-	err = memory_arena_seal(cache->arena, memory, chunk->digest.bytes);
+	err = -EBADMSG;
+	if (memory_checksum(data, chunk->size) == wanted->checksum)
+		err = memory_arena_seal(cache->arena, memory, chunk->digest.bytes,
+					wanted->checksum);
 	if (err) {
 		memory_arena_abandon(cache->arena, memory);
 		return err;

@@ -40,13 +40,13 @@ void cache_close(struct cache *cache);
 struct cache_chunk *cache_pin(struct cache *cache, const struct model_chunk *wanted,
 			      uint64_t now_us);
 const void *cache_data(const struct cache_chunk *chunk);
-/* Damaged: its bytes are not those of its digest, and nobody gets it any more. */
+/* Damaged: its bytes are not what they were, and nobody gets it any more. */
 void cache_unpin(struct cache *cache, struct cache_chunk *chunk, bool damaged);
 
 /*
  * Takes in a copy of bytes that a load, or a later one, wanted and did not find. -ENOENT:
  * none did, or it is here by now; -ENOSPC: it is not worth what would have to go; -EBADMSG:
- * the bytes are not those of the digest.
+ * the bytes are not those of the checksum.
  */
 int cache_keep(struct cache *cache, const struct model_chunk *chunk, const void *bytes,
 	       uint64_t load_us, uint64_t now_us);

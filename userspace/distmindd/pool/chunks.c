@@ -4,10 +4,11 @@
 #include "../common/log.h"
 #include "../common/turns.h"
 
-#include "../../model/chunk.h"
+#include "../../memory/check.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <stdlib.h>
@@ -17,17 +18,39 @@
 
 #define STAGING (64ULL << 20) /* of a host that donates nothing */
 #define LEASE_S 10
-#define PEERS 64
-#define HOST_PEERS 4 /* one is enough; more if the ends of others are not known yet */
-#define PINS 4096
-#define DEPTH 16
-#define READ_SIZE (1U << 20)
-#define REGISTERED_MAX (16ULL << 30)
 
 struct waiter {
 	struct chunks_wait *wait; /* NULL: it was forgotten */
 	uint32_t which;
 	STAILQ_ENTRY(waiter) link;
+};
+
+struct chunks_source {
+	int fd;
+	unsigned int references;
+};
+
+/* What somebody sent. Nobody else sees the chunk until a thread has read and checked it. */
+struct chunks_arrival {
+	struct worker_job job;
+	struct chunks *chunks;
+	struct memory_chunk *chunk; /* owned */
+	struct chunks_bytes bytes;  /* with a reference to the source */
+	struct chunks_wait *wait;   /* NULL: it was forgotten */
+	uint32_t which;
+	int err;
+	TAILQ_ENTRY(chunks_arrival) link;
+};
+
+/* The network while a thread opens it; it is the chunks' when that is done. */
+struct chunks_opening {
+	struct worker_job job;
+	struct chunks *chunks;
+	struct network network;
+	struct network_request request;
+	char device[sizeof(((struct config_models *)0)->rdma_device)];
+	int err;
+	char reason[MEMORY_REASON_LEN];
 };
 
 /* A chunk on its way to the disk. It can be read, but the catalog does not count on it yet. */
@@ -83,7 +106,7 @@ static int on_news(sd_event_source *source, int fd, uint32_t revents, void *arg)
 	(void)fd;
 	(void)revents;
 	turns_name("transfers");
-	memory_fabric_dispatch(chunks->fabric);
+	memory_fabric_dispatch(chunks->network.fabric);
 	return 0;
 }
 
@@ -96,109 +119,96 @@ static void on_donor(void *arg, uint32_t donor, bool up, const char *reason)
 	if (donor >= MEMORY_DONORS_MAX || chunks->connected[donor] == up)
 		return;
 	chunks->connected[donor] = up;
-	memory_client_donor_stats(chunks->client, donor, &stats);
+	memory_client_donor_stats(chunks->network.client, donor, &stats);
 	if (up)
 		log_info("donor-connected", LOG_S("host", stats.name));
 	else
 		log_info("donor-disconnected", LOG_S("host", stats.name), LOG_S("reason", reason));
 }
 
-static int open_donor(struct chunks *chunks, const struct config_models *config, char *reason)
+/* When others can be told how to read from this host. What it has is said one by one. */
+static int join(struct chunks *chunks)
 {
-	struct memory_donor_options options = {
-		.peers = PEERS, .host_peers = HOST_PEERS, .pins = PINS,
-	};
-	struct model_digest id;
+	struct memory_arena_stats stats;
 	int err;
 
-	err = memory_fabric_resolve(chunks->host.address, (uint16_t)config->rdma_port,
-				    &options.address, reason);
+	if (!chunks->catalog)
+		return 0; /* chunks_join() follows */
+	memory_arena_stats(chunks->arena, &stats);
+	if (chunks->donates)
+		chunks->host.memory_free = stats.size - stats.used;
+	err = catalog_join(chunks->catalog, &chunks->host, LEASE_S, chunks->spool != NULL);
 	if (err)
+		log_error("pool-not-joined", LOG_S("reason", strerror(-err)));
+	return err;
+}
+
+static void open_work(struct worker_job *job)
+{
+	struct chunks_opening *opening = (struct chunks_opening *)job;
+
+	opening->err = network_open(&opening->network, &opening->request, opening->reason);
+}
+
+static int start_network(struct chunks *chunks, struct chunks_opening *opening)
+{
+	int err = sd_event_add_io(chunks->loop, &chunks->news,
+				  memory_fabric_fd(opening->network.fabric), EPOLLIN, on_news,
+				  chunks);
+
+	if (err < 0) {
+		snprintf(opening->reason, sizeof(opening->reason), "%s", strerror(-err));
+		network_close(&opening->network);
 		return err;
-	if (!model_digest_make(chunks->host.name, strlen(chunks->host.name), &id))
-		memcpy(options.id, id.bytes, sizeof(options.id));
-	err = memory_donor_start(&chunks->donor, chunks->fabric, chunks->arena, &options, reason);
-	if (err)
-		return err;
+	}
+	chunks->network = opening->network;
 	snprintf(chunks->host.rdma_address, sizeof(chunks->host.rdma_address), "%s",
 		 chunks->host.address);
-	chunks->host.rdma_port = (uint16_t)config->rdma_port;
+	chunks->host.rdma_port = opening->request.port;
 	return 0;
 }
 
-static int open_client(struct chunks *chunks, char *reason)
+static void open_done(struct worker_job *job, bool dropped)
 {
-	struct memory_client_options options = {
-		.depth = DEPTH, .read_size = READ_SIZE, .donor_changed = on_donor, .arg = chunks,
-	};
-	int err = memory_client_open(&chunks->client, chunks->fabric, &options, reason);
+	struct chunks_opening *opening = (struct chunks_opening *)job;
+	struct chunks *chunks = opening->chunks;
 
-	if (err)
-		return err;
-	chunks->registrations = memory_registrations_create(chunks->fabric, REGISTERED_MAX);
-	if (!chunks->registrations) {
-		snprintf(reason, MEMORY_REASON_LEN, "out of memory");
-		return -ENOMEM;
-	}
-	return memory_registration_get(chunks->registrations, UINT64_MAX,
-				       memory_arena_base(chunks->arena),
-				       memory_arena_size(chunks->arena), -1, &chunks->registration,
-				       reason);
-}
-
-static void stop_transfers(struct chunks *chunks)
-{
-	chunks->news = sd_event_source_disable_unref(chunks->news);
-	memory_client_close(chunks->client);
-	chunks->client = NULL;
-}
-
-static void close_fabric(struct chunks *chunks)
-{
-	stop_transfers(chunks);
-	if (chunks->donor)
-		memory_donor_stop(chunks->donor);
-	if (chunks->registration.entry)
-		memory_registration_put(chunks->registrations, &chunks->registration);
-	memory_registrations_destroy(chunks->registrations);
-	memory_fabric_close(chunks->fabric);
-	chunks->donor = NULL;
-	chunks->registrations = NULL;
-	chunks->fabric = NULL;
-	chunks->host.rdma_address[0] = '\0';
-	chunks->host.rdma_port = 0;
-}
-
-static void open_fabric(struct chunks *chunks, sd_event *loop, const struct config_models *config)
-{
-	const char *device = config->rdma_device[0] ? config->rdma_device : chunks->host.address;
-	char reason[MEMORY_REASON_LEN] = "this host has no address beside loopback: give it one "
-					 "in [host]";
-	int err = -ENODEV;
-
-	if (chunks->host.address[0])
-		err = memory_fabric_open(&chunks->fabric, device, reason);
-	if (!err)
-		err = open_donor(chunks, config, reason);
-	if (!err)
-		err = open_client(chunks, reason);
-	if (!err) {
-		err = sd_event_add_io(loop, &chunks->news, memory_fabric_fd(chunks->fabric),
-				      EPOLLIN, on_news, chunks);
-		if (err < 0)
-			snprintf(reason, sizeof(reason), "%s", strerror(-err));
-	}
-	if (err >= 0)
+	chunks->opening = NULL;
+	if (dropped) {
+		network_close(&opening->network);
+		free(opening);
 		return;
-	close_fabric(chunks);
-	log_info("no-rdma", LOG_S("reason", reason));
+	}
+	if (!opening->err)
+		opening->err = start_network(chunks, opening);
+	if (opening->err)
+		log_info("no-rdma", LOG_S("reason", opening->reason));
+	free(opening);
+	join(chunks);
 }
 
-static void on_skipped(void *arg, const char *file, const char *reason)
+static int prepare_network(struct chunks *chunks, const struct config_models *config)
 {
-	(void)arg;
-	log_warning("chunk-not-restored", LOG_S("file", file), LOG_S("reason", reason));
+	struct chunks_opening *opening = calloc(1, sizeof(*opening));
+
+	if (!opening)
+		return -ENOMEM;
+	memcpy(opening->device, config->rdma_device, sizeof(opening->device));
+	opening->job.work = open_work;
+	opening->job.done = open_done;
+	opening->chunks = chunks;
+	opening->request = (struct network_request){
+		.arena = chunks->arena, .name = chunks->host.name, .address = chunks->host.address,
+		.device = opening->device, .port = (uint16_t)config->rdma_port,
+		.donor_changed = on_donor, .arg = chunks,
+	};
+	chunks->opening = opening;
+	return 0;
 }
+
+/*
+ * The spool
+ */
 
 static int on_stored(sd_event_source *source, int fd, uint32_t revents, void *arg)
 {
@@ -212,35 +222,74 @@ static int on_stored(sd_event_source *source, int fd, uint32_t revents, void *ar
 	return 0;
 }
 
-static int open_spooler(struct chunks *chunks, sd_event *loop)
+/* It can be read since a moment ago, unless it was freed in this moment. */
+static void on_restored(void *arg, const struct memory_spool_restored *file)
 {
-	int err = memory_spooler_open(&chunks->spooler, chunks->spool);
+	struct chunks *chunks = arg;
 
-	if (err)
-		return err;
-	err = sd_event_add_io(loop, &chunks->stored, memory_spooler_fd(chunks->spooler), EPOLLIN,
-			      on_stored, chunks);
-	return err < 0 ? err : 0;
+	if (file->err == -EEXIST)
+		return;
+	if (file->err) {
+		chunks->restore.skipped++;
+		log_warning("chunk-not-restored", LOG_S("file", file->name),
+			    LOG_S("reason", memory_spool_reason(file->err)));
+		return;
+	}
+	chunks->restore.chunks++;
+	chunks->restore.bytes += file->length;
+	if (chunks_have(chunks, file->digest) && chunks->catalog)
+		catalog_hold(chunks->catalog, file->digest);
 }
 
-static int open_spool(struct chunks *chunks, sd_event *loop, const char *path)
+static void on_restore_ended(void *arg, int err)
 {
-	struct memory_spool_result result = { 0 };
+	struct chunks *chunks = arg;
+
+	chunks->restore.under_way = false;
+	if (err)
+		log_error("spool-not-restored", LOG_S("reason", strerror(-err)));
+	log_info("spool-restored", LOG_U("chunks", chunks->restore.chunks),
+		 LOG_U("bytes", chunks->restore.bytes), LOG_U("skipped", chunks->restore.skipped));
+	chunks_report(chunks);
+}
+
+static int open_spool(struct chunks *chunks, const char *path)
+{
+	static const struct memory_spooler_ops ops = {
+		.restored = on_restored, .restore_ended = on_restore_ended,
+	};
 	int err;
 
 	if (!path[0])
 		return 0;
 	err = memory_spool_open(&chunks->spool, path);
 	if (!err)
-		err = memory_spool_restore(chunks->spool, chunks->arena, on_skipped, NULL, &result);
-	if (!err)
-		err = open_spooler(chunks, loop);
-	if (err)
+		err = memory_spooler_open(&chunks->spooler, chunks->spool, chunks->arena, &ops,
+					  chunks);
+	if (!err) {
+		chunks->restore.under_way = true; /* from on_begin() on */
+		err = sd_event_add_io(chunks->loop, &chunks->stored,
+				      memory_spooler_fd(chunks->spooler), EPOLLIN, on_stored,
+				      chunks);
+	}
+	if (err < 0)
 		log_error("no-spool", LOG_S("directory", path), LOG_S("reason", strerror(-err)));
-	else
-		log_info("spool-restored", LOG_U("chunks", result.chunks),
-			 LOG_U("bytes", result.bytes), LOG_U("skipped", result.skipped));
-	return err;
+	return err < 0 ? err : 0;
+}
+
+/* With the first turn of the loop, so that whoever waits for the daemon need not wait for this. */
+static int on_begin(sd_event_source *source, void *arg)
+{
+	struct chunks *chunks = arg;
+	int err = chunks->spooler ? memory_spooler_restore(chunks->spooler) : 0;
+
+	(void)source;
+	turns_name("start");
+	if (err)
+		on_restore_ended(chunks, err);
+	chunks->opening_begun = true;
+	worker_add(chunks->worker, &chunks->opening->job);
+	return 0;
 }
 
 /* Without it everything works, only slower. */
@@ -257,7 +306,8 @@ int chunks_open(struct chunks *chunks, sd_event *loop, const struct config_model
 	uint64_t size = config->donor_memory ? config->donor_memory : STAGING;
 	int err;
 
-	*chunks = (struct chunks){ 0 };
+	*chunks = (struct chunks){ .loop = loop };
+	TAILQ_INIT(&chunks->arrivals);
 	TAILQ_INIT(&chunks->stores);
 	err = name_host(chunks, config);
 	if (!err)
@@ -266,19 +316,33 @@ int chunks_open(struct chunks *chunks, sd_event *loop, const struct config_model
 		log_error("no-arena", LOG_U("bytes", size), LOG_S("reason", strerror(-err)));
 		return err;
 	}
-	err = open_spool(chunks, loop, config->spool);
-	if (err) {
+	err = worker_open(&chunks->worker, loop);
+	if (err)
+		log_error("no-thread", LOG_S("reason", strerror(-err)));
+	if (!err)
+		err = open_spool(chunks, config->spool);
+	if (!err)
+		err = prepare_network(chunks, config);
+	if (!err)
+		err = sd_event_add_defer(loop, &chunks->begin, on_begin, chunks);
+	if (err < 0) {
 		chunks_close(chunks);
 		return err;
 	}
 	open_cache(chunks, config->cache_memory);
-	open_fabric(chunks, loop, config);
 	return 0;
 }
 
 void chunks_stop(struct chunks *chunks)
 {
-	stop_transfers(chunks);
+	chunks->begin = sd_event_source_disable_unref(chunks->begin);
+	worker_close(chunks->worker);
+	chunks->worker = NULL;
+	if (!chunks->opening_begun)
+		free(chunks->opening);
+	chunks->opening = NULL;
+	chunks->news = sd_event_source_disable_unref(chunks->news);
+	network_stop(&chunks->network);
 	chunks->stored = sd_event_source_disable_unref(chunks->stored);
 	if (chunks->spooler)
 		memory_spooler_stop(chunks->spooler);
@@ -301,8 +365,8 @@ void chunks_close(struct chunks *chunks)
 {
 	if (!chunks->arena)
 		return;
-	close_fabric(chunks);
-	sd_event_source_disable_unref(chunks->stored);
+	chunks_stop(chunks);
+	network_close(&chunks->network);
 	memory_spooler_close(chunks->spooler);
 	while (!TAILQ_EMPTY(&chunks->stores))
 		end_store(TAILQ_FIRST(&chunks->stores));
@@ -312,21 +376,10 @@ void chunks_close(struct chunks *chunks)
 	*chunks = (struct chunks){ 0 };
 }
 
-static void hold(void *arg, const struct memory_chunk *chunk)
-{
-	catalog_hold(arg, chunk->digest);
-}
-
 int chunks_join(struct chunks *chunks, struct catalog *catalog)
 {
-	struct memory_arena_stats stats;
-
-	memory_arena_stats(chunks->arena, &stats);
-	if (chunks->donates)
-		chunks->host.memory_free = stats.size - stats.used;
 	chunks->catalog = catalog;
-	memory_arena_each(chunks->arena, hold, catalog);
-	return catalog_join(catalog, &chunks->host, LEASE_S, chunks->spool != NULL);
+	return chunks->opening ? 0 : join(chunks);
 }
 
 bool chunks_have(struct chunks *chunks, const uint8_t *digest)
@@ -379,8 +432,11 @@ static void store_done(void *arg, int err)
 
 static int wait_for(struct chunks_store *store, struct chunks_wait *wait, uint32_t which)
 {
-	struct waiter *waiter = calloc(1, sizeof(*waiter));
+	struct waiter *waiter;
 
+	if (!wait)
+		return CHUNKS_PENDING;
+	waiter = calloc(1, sizeof(*waiter));
 	if (!waiter)
 		return -ENOMEM;
 	waiter->wait = wait;
@@ -413,7 +469,8 @@ static int begin_store(struct chunks *chunks, const uint8_t *digest, struct chun
 	}
 	err = memory_spooler_store(chunks->spooler, store->chunk, store_done, store);
 	if (err) {
-		wait->pending--;
+		if (wait)
+			wait->pending--;
 		end_store(store);
 		return err;
 	}
@@ -429,46 +486,160 @@ static int keep_again(struct chunks *chunks, const uint8_t *digest, struct chunk
 	return store ? wait_for(store, wait, which) : catalog_hold(chunks->catalog, digest);
 }
 
-int chunks_keep(struct chunks *chunks, struct memory_chunk *chunk, const uint8_t *digest,
+/* Takes a chunk whose bytes are right. */
+static int keep(struct chunks *chunks, struct memory_chunk *chunk, const struct chunks_bytes *bytes,
 		struct chunks_wait *wait, uint32_t which)
 {
-	int err = memory_arena_seal(chunks->arena, chunk, digest);
+	int err = memory_arena_seal(chunks->arena, chunk, bytes->digest, bytes->checksum);
 
 	if (err)
 		memory_arena_abandon(chunks->arena, chunk);
 	if (err == -EEXIST)
-		return keep_again(chunks, digest, wait, which);
+		return keep_again(chunks, bytes->digest, wait, which);
 	if (err)
 		return err;
 	if (chunks->spooler)
-		err = begin_store(chunks, digest, wait, which);
+		err = begin_store(chunks, bytes->digest, wait, which);
 	else
-		err = catalog_hold(chunks->catalog, digest);
+		err = catalog_hold(chunks->catalog, bytes->digest);
 	if (err < 0)
-		chunks_free(chunks, digest);
+		chunks_free(chunks, bytes->digest);
 	return err;
 }
 
-int chunks_add(struct chunks *chunks, const void *data, uint64_t size, const uint8_t *digest,
+/*
+ * Arrivals
+ */
+
+struct chunks_source *chunks_source_create(int fd)
+{
+	struct chunks_source *source = calloc(1, sizeof(*source));
+
+	if (!source)
+		return NULL;
+	source->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	source->references = 1;
+	if (source->fd >= 0)
+		return source;
+	free(source);
+	return NULL;
+}
+
+void chunks_source_put(struct chunks_source *source)
+{
+	if (!source || --source->references)
+		return;
+	close(source->fd);
+	free(source);
+}
+
+/*
+ * Read, not copied from a mapping: the pages of the arena may never have been touched, and the
+ * kernel makes them more cheaply than faults would. Whoever sent it cannot change it after it
+ * was checked.
+ */
+static int read_bytes(const struct chunks_arrival *arrival)
+{
+	const struct chunks_bytes *bytes = &arrival->bytes;
+	uint64_t done = 0;
+
+	while (done < arrival->chunk->length) {
+		ssize_t part = pread(bytes->source->fd, arrival->chunk->data + done,
+				     arrival->chunk->length - done,
+				     (off_t)(bytes->offset + done));
+
+		if (part < 0 && errno == EINTR)
+			continue;
+		if (part < 0)
+			return -errno;
+		if (!part)
+			return -EBADMSG;
+		done += (uint64_t)part;
+	}
+	return 0;
+}
+
+static void arrival_work(struct worker_job *job)
+{
+	struct chunks_arrival *arrival = (struct chunks_arrival *)job;
+	const struct memory_chunk *chunk = arrival->chunk;
+
+	arrival->err = arrival->bytes.source ? read_bytes(arrival) : 0;
+	if (arrival->err)
+		return;
+	if (memory_checksum(chunk->data, chunk->length) != arrival->bytes.checksum ||
+	    !memory_digest_matches(chunk->data, chunk->length, arrival->bytes.digest))
+		arrival->err = -EBADMSG;
+}
+
+static void arrival_done(struct worker_job *job, bool dropped)
+{
+	struct chunks_arrival *arrival = (struct chunks_arrival *)job;
+	struct chunks *chunks = arrival->chunks;
+	struct chunks_wait *wait = arrival->wait;
+	int err = arrival->err;
+
+	TAILQ_REMOVE(&chunks->arrivals, arrival, link);
+	if (dropped || err)
+		memory_arena_abandon(chunks->arena, arrival->chunk);
+	else
+		err = keep(chunks, arrival->chunk, &arrival->bytes, wait, arrival->which);
+	if (wait && !dropped) {
+		wait->pending--;
+		if (err != CHUNKS_PENDING)
+			wait->kept(wait->arg, arrival->which, err);
+	}
+	chunks_source_put(arrival->bytes.source);
+	free(arrival);
+}
+
+int chunks_keep(struct chunks *chunks, struct memory_chunk *chunk, const struct chunks_bytes *bytes,
+		struct chunks_wait *wait, uint32_t which)
+{
+	struct chunks_arrival *arrival = calloc(1, sizeof(*arrival));
+
+	if (!arrival) {
+		memory_arena_abandon(chunks->arena, chunk);
+		return -ENOMEM;
+	}
+	arrival->job.work = arrival_work;
+	arrival->job.done = arrival_done;
+	arrival->chunks = chunks;
+	arrival->chunk = chunk;
+	arrival->bytes = *bytes;
+	if (bytes->source)
+		bytes->source->references++;
+	arrival->wait = wait;
+	arrival->which = which;
+	wait->pending++;
+	TAILQ_INSERT_TAIL(&chunks->arrivals, arrival, link);
+	worker_add(chunks->worker, &arrival->job);
+	return CHUNKS_PENDING;
+}
+
+int chunks_add(struct chunks *chunks, const struct chunks_bytes *bytes, uint64_t size,
 	       struct chunks_wait *wait, uint32_t which)
 {
 	struct memory_chunk *chunk;
 	int err;
 
-	if (chunks_have(chunks, digest))
-		return keep_again(chunks, digest, wait, which);
+	if (chunks_have(chunks, bytes->digest))
+		return keep_again(chunks, bytes->digest, wait, which);
 	err = memory_arena_allocate(chunks->arena, size, &chunk);
 	if (err)
 		return err;
-	memcpy(chunk->data, data, size);
-	return chunks_keep(chunks, chunk, digest, wait, which);
+	return chunks_keep(chunks, chunk, bytes, wait, which);
 }
 
 void chunks_forget(struct chunks *chunks, struct chunks_wait *wait)
 {
+	struct chunks_arrival *arrival;
 	struct chunks_store *store;
 	struct waiter *waiter;
 
+	TAILQ_FOREACH(arrival, &chunks->arrivals, link)
+		if (arrival->wait == wait)
+			arrival->wait = NULL;
 	TAILQ_FOREACH(store, &chunks->stores, link)
 		STAILQ_FOREACH(waiter, &store->waiters, link)
 			if (waiter->wait == wait)

@@ -10,12 +10,11 @@
 
 #include "cache.h"
 #include "../common/config.h"
+#include "../common/worker.h"
+#include "network.h"
 
 #include "../../catalog/catalog.h"
 #include "../../memory/arena.h"
-#include "../../memory/client.h"
-#include "../../memory/donor.h"
-#include "../../memory/registration.h"
 #include "../../memory/spooler.h"
 
 #include <sys/queue.h>
@@ -28,14 +27,19 @@ struct chunks {
 	struct memory_spooler *spooler;
 	sd_event_source *stored;
 	TAILQ_HEAD(, chunks_store) stores; /* under way; owned */
+	struct {
+		bool under_way;
+		uint64_t chunks, bytes, skipped; /* so far */
+	} restore; /* of what the spool has from before */
 	struct cache *cache; /* NULL: none */
-	/* All NULL without an RDMA device. */
-	struct memory_fabric *fabric;
-	struct memory_donor *donor;
-	struct memory_client *client;
-	struct memory_registrations *registrations;
-	struct memory_registration registration; /* of the arena, to read into it */
-	sd_event_source *news;
+	struct network network;
+	struct chunks_opening *opening; /* the network is not open yet; a thread's once begun */
+	bool opening_begun;
+	sd_event_source *begin; /* of that, and of the restore */
+	sd_event_source *news; /* of it */
+	sd_event *loop; /* not owned */
+	struct worker *worker;
+	TAILQ_HEAD(, chunks_arrival) arrivals; /* under way; owned */
 	struct catalog *catalog; /* not owned; told what is here */
 	struct catalog_host host; /* this one, as it joins */
 	bool donates;
@@ -43,9 +47,9 @@ struct chunks {
 };
 
 /* So many of whoever waits: more would not make the disk faster. */
-#define CHUNKS_PENDING_MAX 16
+#define CHUNKS_PENDING_MAX 64
 
-/* Who waits until chunks are on disk, before which they do not count; the caller's. */
+/* Who waits until chunks are checked and on disk, before which they do not count; the caller's. */
 struct chunks_wait {
 	/* From the event loop. It notes the outcome, and calls nothing of this. */
 	void (*kept)(void *arg, uint32_t which, int err);
@@ -53,7 +57,11 @@ struct chunks_wait {
 	uint32_t pending; /* chunks */
 };
 
-/* No RDMA device is no error. What is wrong has been logged. */
+/*
+ * Neither waits for the spool nor for the RDMA device: what is in the one is here by and by,
+ * and with the other the pool is joined. No RDMA device is no error. What is wrong has been
+ * logged.
+ */
 int chunks_open(struct chunks *chunks, sd_event *loop, const struct config_models *config);
 /*
  * Ends all transfers without calling anybody: what they read into can be freed then. Nor is
@@ -62,23 +70,36 @@ int chunks_open(struct chunks *chunks, sd_event *loop, const struct config_model
 void chunks_stop(struct chunks *chunks);
 void chunks_close(struct chunks *chunks);
 
-/* Says what was restored from the spool, and joins. */
+/* From now on the catalog is told what is here. Joins when others can read from this host. */
 int chunks_join(struct chunks *chunks, struct catalog *catalog);
 
 bool chunks_have(struct chunks *chunks, const uint8_t *digest);
 /* Not to be shed: the catalog does not know yet that it is here. */
 bool chunks_storing(const struct chunks *chunks, const uint8_t *digest);
+
+/* Where the bytes of chunks that arrive are read from; has one reference, the caller's. */
+struct chunks_source *chunks_source_create(int fd);
+void chunks_source_put(struct chunks_source *source);
+
+/* What a chunk is said to be. */
+struct chunks_bytes {
+	uint8_t digest[MEMORY_DIGEST_LEN];
+	uint64_t checksum;
+	struct chunks_source *source; /* NULL: they are in place; must not block */
+	uint64_t offset; /* in the source */
+};
+
 /*
- * Takes a chunk that the caller has filled, whatever comes of it. One that is here already is
- * fine. 0: it is here; CHUNKS_PENDING: it is on its way to the disk, and wait->kept() follows
- * with the number that the caller gives it, which; -EBADMSG: the bytes are not those of the
- * digest. Not while wait has CHUNKS_PENDING_MAX pending.
+ * Takes a chunk of the arena, whatever comes of it. One that is here already is fine. 0: it
+ * is here; CHUNKS_PENDING: it is read, checked and brought to the disk, and wait->kept()
+ * follows with the number that the caller gives it, which, and with -EBADMSG if the bytes are
+ * not what they are said to be. Not while wait has CHUNKS_PENDING_MAX pending.
  */
 #define CHUNKS_PENDING 1
-int chunks_keep(struct chunks *chunks, struct memory_chunk *chunk, const uint8_t *digest,
+int chunks_keep(struct chunks *chunks, struct memory_chunk *chunk, const struct chunks_bytes *bytes,
 		struct chunks_wait *wait, uint32_t which);
-/* The same, of bytes elsewhere. -ENOSPC. */
-int chunks_add(struct chunks *chunks, const void *data, uint64_t size, const uint8_t *digest,
+/* The same, if it is not here yet. -ENOSPC. */
+int chunks_add(struct chunks *chunks, const struct chunks_bytes *bytes, uint64_t size,
 	       struct chunks_wait *wait, uint32_t which);
 /* Nobody waits any more; what is pending is kept all the same. */
 void chunks_forget(struct chunks *chunks, struct chunks_wait *wait);

@@ -17,7 +17,6 @@
 
 #define POKE_US 10000
 #define PASS_SHARE 4 /* a pass takes at most one part in so many of the daemon's time */
-#define TURN_US 5000 /* of hashing */
 #define PERIOD_US 2000000
 #define ACCURACY_US 1000
 #define RETRY_US 500000
@@ -50,6 +49,7 @@ struct donate_pull {
 	struct donate *donate;
 	struct memory_chunk *chunks[PULL_CHUNKS];
 	struct memory_piece pieces[PULL_CHUNKS];
+	uint64_t checksums[PULL_CHUNKS];
 	uint32_t count;
 	uint32_t kept; /* of these, or to be, after they have come */
 	uint64_t bytes;
@@ -180,7 +180,8 @@ static void want(struct pass *pass, const struct model_chunk *chunk)
 		return;
 	memcpy(piece->digest, digest, MEMORY_DIGEST_LEN);
 	piece->address = (uintptr_t)pull->chunks[pull->count]->data;
-	piece->lkey = donate->chunks->registration.lkey;
+	pull->checksums[pull->count] = chunk->checksum;
+	piece->lkey = donate->chunks->network.registration.lkey;
 	pull->bytes += chunk->size;
 	pull->count++;
 }
@@ -330,16 +331,16 @@ static int on_keep(sd_event_source *source, uint64_t us, void *arg)
 {
 	struct donate_pull *pull = arg;
 	struct chunks *chunks = pull->donate->chunks;
-	uint64_t begin = clock_us();
 
 	(void)us;
 	turns_name("donate: keep");
-	while (pull->kept < pull->count && pull->wait.pending < CHUNKS_PENDING_MAX &&
-	       clock_us() - begin < TURN_US) {
+	while (pull->kept < pull->count && pull->wait.pending < CHUNKS_PENDING_MAX) {
 		uint32_t i = pull->kept++;
-		int err = chunks_keep(chunks, pull->chunks[i], pull->pieces[i].digest, &pull->wait,
-				      i);
+		struct chunks_bytes bytes = { .checksum = pull->checksums[i] };
+		int err;
 
+		memcpy(bytes.digest, pull->pieces[i].digest, sizeof(bytes.digest));
+		err = chunks_keep(chunks, pull->chunks[i], &bytes, &pull->wait, i);
 		if (err < 0)
 			log_unkept(err);
 	}
@@ -380,7 +381,7 @@ static void start_pull(struct donate *donate, struct donate_pull *pull)
 		return;
 	}
 	pull->wait = (struct chunks_wait){ .kept = on_kept, .arg = pull };
-	if (memory_client_load(donate->chunks->client, &request, &ops, pull, reason)) {
+	if (memory_client_load(donate->chunks->network.client, &request, &ops, pull, reason)) {
 		donate->pull = pull;
 		return;
 	}
@@ -533,7 +534,7 @@ static void work(struct donate *donate)
 		return;
 	pass->donate = donate;
 	pass->self = id_of(donate->chunks->host.name);
-	if (!donate->pull && donate->chunks->client && clock_us() >= donate->not_before_us)
+	if (!donate->pull && donate->chunks->network.client && clock_us() >= donate->not_before_us)
 		pass->pull = calloc(1, sizeof(*pass->pull));
 	if (pass->pull)
 		pass->pull->donate = donate;

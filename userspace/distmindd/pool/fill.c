@@ -101,6 +101,13 @@ static int lacking(struct fill *fill, const struct model_chunk *chunk, char *rea
 					     1);
 
 	model_digest_format(&chunk->digest, text);
+	if (fill->chunks->restore.under_way || fill->chunks->opening) {
+		snprintf(reason, MEMORY_REASON_LEN,
+			 "chunk %s is not here yet: this host has just started, and %s: try again",
+			 text,
+			 fill->chunks->opening ? "opens its RDMA device" : "reads its spool");
+		return -EAGAIN;
+	}
 	if (!count)
 		snprintf(reason, MEMORY_REASON_LEN,
 			 "chunk %s is held by nobody: push the model again", text);
@@ -160,7 +167,7 @@ static double bandwidth_of(const struct fill *fill, uint32_t donor)
 {
 	struct memory_reader_donor stats;
 
-	if (memory_client_donor_stats(fill->chunks->client, donor, &stats) || !stats.bandwidth)
+	if (memory_client_donor_stats(fill->chunks->network.client, donor, &stats) || !stats.bandwidth)
 		return 1e9;
 	return (double)stats.bandwidth;
 }
@@ -301,7 +308,7 @@ static void fail(struct fill *fill, int err, const char *reason)
 	if (reason != fill->reason)
 		snprintf(fill->reason, sizeof(fill->reason), "%s", reason);
 	if (fill->transfer && !fill->remote_ended)
-		memory_client_cancel(fill->chunks->client, fill->transfer);
+		memory_client_cancel(fill->chunks->network.client, fill->transfer);
 }
 
 /* May be the end of the fill. */
@@ -377,7 +384,7 @@ static void on_ended(void *arg, const struct memory_load_progress *progress)
 	if (progress->state == MEMORY_LOAD_FAILED && !fill->err) {
 		snprintf(fill->reason, sizeof(fill->reason), "%s", progress->reason);
 		if (progress->err != -ECANCELED)
-			memory_client_missing(fill->chunks->client, fill->transfer, name_missing,
+			memory_client_missing(fill->chunks->network.client, fill->transfer, name_missing,
 					      &missing);
 		fail(fill, progress->err, fill->reason);
 	}
@@ -456,7 +463,7 @@ int fill_start(struct fill *fill, sd_event *loop, char *reason)
 		goto err_destroy;
 	}
 	if (fill->piece_count) {
-		fill->transfer = memory_client_load(fill->chunks->client, &request, &ops, fill,
+		fill->transfer = memory_client_load(fill->chunks->network.client, &request, &ops, fill,
 						    reason);
 		err = -EINVAL;
 		if (!fill->transfer)
@@ -478,7 +485,7 @@ void fill_allow(struct fill *fill, uint32_t groups)
 		return;
 	fill->request.allowed = groups;
 	if (fill->transfer && !fill->remote_ended)
-		memory_client_allow(fill->chunks->client, fill->transfer, groups);
+		memory_client_allow(fill->chunks->network.client, fill->transfer, groups);
 	if (may_copy(fill))
 		sd_event_source_set_enabled(fill->turn, SD_EVENT_ON);
 }
@@ -486,7 +493,7 @@ void fill_allow(struct fill *fill, uint32_t groups)
 void fill_extend(struct fill *fill, enum memory_class class, uint64_t deadline_ns)
 {
 	if (fill->transfer && !fill->remote_ended)
-		memory_client_extend(fill->chunks->client, fill->transfer, class, deadline_ns);
+		memory_client_extend(fill->chunks->network.client, fill->transfer, class, deadline_ns);
 }
 
 void fill_cancel(struct fill *fill)

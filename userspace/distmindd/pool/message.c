@@ -144,11 +144,10 @@ int message_memfd_json(json_t *body)
 	return fd;
 }
 
-int message_map(int fd, size_t max, const void **data, size_t *size, const char **why)
+int message_check(int fd, size_t max, size_t *size, const char **why)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat stat;
-	void *address;
 
 	*why = "it is not a memfd that is sealed against shrinking (F_SEAL_SHRINK)";
 	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &stat))
@@ -159,11 +158,21 @@ int message_map(int fd, size_t max, const void **data, size_t *size, const char 
 	*why = "it is too large";
 	if ((uint64_t)stat.st_size > max)
 		return -EMSGSIZE;
+	*size = (size_t)stat.st_size;
+	return 0;
+}
+
+int message_map(int fd, size_t max, const void **data, size_t *size, const char **why)
+{
+	int err = message_check(fd, max, size, why);
+	void *address;
+
+	if (err)
+		return err;
 	*why = "it cannot be mapped";
-	address = mmap(NULL, (size_t)stat.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	address = mmap(NULL, *size, PROT_READ, MAP_SHARED, fd, 0);
 	if (address == MAP_FAILED)
 		return -errno;
 	*data = address;
-	*size = (size_t)stat.st_size;
 	return 0;
 }

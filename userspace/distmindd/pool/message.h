@@ -36,6 +36,8 @@ int message_memfd(const void *data, size_t size);
 /* The JSON of body, which it takes, in a sealed memfd. */
 int message_memfd_json(json_t *body);
 
+/* Is it a memfd that can be read or mapped without blocking or faulting? *why says why not. */
+int message_check(int fd, size_t max, size_t *size, const char **why);
 /* Maps a memfd that somebody else made; *why says why not. */
 int message_map(int fd, size_t max, const void **data, size_t *size, const char **why);
 

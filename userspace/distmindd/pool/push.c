@@ -12,7 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TURN_US 5000
 #define WAIT_US 20000
 #define STALLED_US 10000000 /* without any progress */
 #define ACCURACY_US 1 /* the loop sleeps as long as it is allowed to */
@@ -33,8 +32,8 @@ struct push {
 	uint64_t progress_us; /* when there was some */
 	uint64_t progress;
 	/* Of the request under way. */
-	const uint8_t *bytes;
-	size_t size, offset;
+	struct chunks_source *source;
+	size_t offset;
 	uint32_t next, end;
 	struct chunks_wait wait;
 	int err; /* what refuses it, when nothing is pending any more */
@@ -42,20 +41,13 @@ struct push {
 	bool spooling; /* it is the disk's */
 };
 
-static void unmap(struct push *push)
-{
-	if (push->bytes)
-		munmap((void *)push->bytes, push->size);
-	push->bytes = NULL;
-}
-
 static void destroy(struct push *push)
 {
 	if (push->client)
 		push->client->push = NULL;
 	sd_event_source_disable_unref(push->turn);
 	chunks_forget(&push->models->chunks, &push->wait);
-	unmap(push);
+	chunks_source_put(push->source);
 	model_manifest_destroy(&push->model);
 	free(push->missing);
 	free(push->sent);
@@ -91,7 +83,7 @@ static bool abandoned(struct push *push, const struct catalog_result *result)
 
 static void wake(struct push *push, uint64_t us)
 {
-	sd_event_source_set_time(push->turn, clock_us() + us);
+	sd_event_source_set_time(push->turn, us ? clock_us() + us : 0);
 	sd_event_source_set_enabled(push->turn, SD_EVENT_ONESHOT);
 }
 
@@ -387,33 +379,30 @@ static bool room_elsewhere(struct push *push, uint64_t bytes)
 	return room.bytes >= bytes && clock_us() - push->progress_us < STALLED_US;
 }
 
-static void sent(struct push *push, uint32_t which)
-{
-	push->progress_us = clock_us();
-	push->sent[which] = true;
-}
-
+/* Several at a time: to go on costs more than to note that one is there. */
 static void on_kept(void *arg, uint32_t which, int err)
 {
 	struct push *push = arg;
 
 	if (err)
-		fail(push, which, err, true);
+		fail(push, which, err, err != -EBADMSG);
 	else
-		sent(push, which);
-	wake(push, 0);
+		push->sent[which] = true;
+	if (push->wait.pending <= CHUNKS_PENDING_MAX / 2)
+		wake(push, 0);
 }
 
 /* False: there is no room for it now. */
 static bool store_next(struct push *push)
 {
 	const struct model_chunk *chunk = &push->model.chunks[push->missing[push->next]];
-	int err = -EBADMSG;
+	struct chunks_bytes bytes = {
+		.checksum = chunk->checksum, .source = push->source, .offset = push->offset,
+	};
+	int err;
 
-	if (model_checksum(push->bytes + push->offset, chunk->size) == chunk->checksum)
-		err = chunks_add(&push->models->chunks, push->bytes + push->offset, chunk->size,
-				 chunk->digest.bytes, &push->wait, push->next);
-
+	memcpy(bytes.digest, chunk->digest.bytes, sizeof(bytes.digest));
+	err = chunks_add(&push->models->chunks, &bytes, chunk->size, &push->wait, push->next);
 	if (err == -ENOSPC && room_elsewhere(push, chunk->size)) {
 		/* Donors take what is theirs, and then it need not be here any more. */
 		donate_poke(&push->models->donate);
@@ -423,7 +412,7 @@ static bool store_next(struct push *push)
 	if (err < 0)
 		fail(push, push->next, err, false);
 	else if (err != CHUNKS_PENDING)
-		sent(push, push->next);
+		push->sent[push->next] = true;
 	push->next++;
 	push->offset += chunk->size;
 	return true;
@@ -437,22 +426,25 @@ static bool more(const struct push *push)
 static int on_chunks(sd_event_source *source, uint64_t us, void *arg)
 {
 	struct push *push = arg;
-	uint64_t begin = clock_us();
+	uint32_t begin = push->next;
 
 	(void)source;
 	(void)us;
 	turns_name("push: chunks");
-	while (more(push) && push->wait.pending < CHUNKS_PENDING_MAX && clock_us() - begin < TURN_US)
+	while (more(push) && push->wait.pending < CHUNKS_PENDING_MAX &&
+	       push->next - begin < CHUNKS_PENDING_MAX)
 		if (!store_next(push))
 			return 0;
-	/* With chunks on their way to the disk, on_kept() goes on. */
+	push->progress_us = clock_us();
+	/* With chunks on their way, on_kept() goes on. */
 	if (push->wait.pending == CHUNKS_PENDING_MAX || (push->wait.pending && !more(push)))
 		return 0;
 	if (more(push)) {
 		wake(push, 0);
 		return 0;
 	}
-	unmap(push);
+	chunks_source_put(push->source);
+	push->source = NULL;
 	chunks_report(&push->models->chunks);
 	if (push->err)
 		refuse_chunk(push);
@@ -465,7 +457,6 @@ void push_chunk(struct client *client, uint32_t first, uint32_t count, int bytes
 {
 	struct push *push = client->push;
 	uint64_t total = 0;
-	const void *data;
 	const char *why;
 	size_t size;
 	int err;
@@ -476,22 +467,26 @@ void push_chunk(struct client *client, uint32_t first, uint32_t count, int bytes
 			      push->missing_count, count, first);
 		return;
 	}
-	err = message_map(bytes, PUSH_BATCH_MAX, &data, &size, &why);
+	err = message_check(bytes, PUSH_BATCH_MAX, &size, &why);
 	if (err) {
 		client_refuse(client, err, "bytes: %s", why);
 		return;
 	}
 	for (uint32_t i = first; i < first + count; i++)
 		total += push->model.chunks[push->missing[i]].size;
-	err = total == size ? set_turn(push, on_chunks) : -EINVAL;
-	if (err) {
-		munmap((void *)data, size);
-		client_refuse(client, err, "bytes: these chunks have %llu bytes, not %zu",
+	if (total != size) {
+		client_refuse(client, -EINVAL, "bytes: these chunks have %llu bytes, not %zu",
 			      (unsigned long long)total, size);
 		return;
 	}
-	push->bytes = data;
-	push->size = size;
+	push->source = chunks_source_create(bytes);
+	err = push->source ? set_turn(push, on_chunks) : -ENOMEM;
+	if (err) {
+		chunks_source_put(push->source);
+		push->source = NULL;
+		client_refuse(client, err, "bytes: %s", strerror(-err));
+		return;
+	}
 	push->offset = 0;
 	push->next = first;
 	push->end = first + count;

@@ -40,8 +40,8 @@ static void drop_registration(struct resident *resident)
 {
 	if (!resident->registration.entry)
 		return;
-	memory_registration_drop(resident->chunks->registrations, (uintptr_t)resident);
-	memory_registration_put(resident->chunks->registrations, &resident->registration);
+	memory_registration_drop(resident->chunks->network.registrations, (uintptr_t)resident);
+	memory_registration_put(resident->chunks->network.registrations, &resident->registration);
 }
 
 static void return_loans(struct resident *resident)
@@ -187,12 +187,10 @@ static void on_audited(void *arg, int err)
 
 int resident_verify(struct resident *resident)
 {
-	int err = 0;
-
 	if (!resident->audit)
-		resident->audit = audit_begin(resident->loop, &resident->manifest->model,
-					      resident->address, on_audited, resident, &err);
-	return resident->audit ? 0 : err;
+		resident->audit = audit_begin(resident->chunks->worker, &resident->manifest->model,
+					      resident->address, on_audited, resident);
+	return resident->audit ? 0 : -ENOMEM;
 }
 
 void resident_destroy(struct resident *resident)
@@ -239,10 +237,10 @@ static int register_memory(struct resident *resident, struct distmind_buffer *bu
 {
 	int dmabuf, err;
 
-	if (!resident->chunks->registrations)
+	if (!resident->chunks->network.registrations)
 		return 0;
 	dmabuf = distmind_buffer_export(buffer, DISTMIND_EXPORT_CLOEXEC | DISTMIND_EXPORT_RDWR);
-	err = memory_registration_get(resident->chunks->registrations, (uintptr_t)resident, address,
+	err = memory_registration_get(resident->chunks->network.registrations, (uintptr_t)resident, address,
 				      distmind_buffer_size(buffer), dmabuf,
 				      &resident->registration, reason);
 	if (dmabuf >= 0)
@@ -342,7 +340,6 @@ struct resident *resident_create(struct weights_device *device, struct distmind_
 	resident->device = device;
 	resident->tensors = -1;
 	resident->ops = ops;
-	resident->loop = loop;
 	resident->chunks = chunks;
 	resident->staged = request->staged;
 	resident->verified = request->verify;

@@ -51,7 +51,6 @@ enum resident_state { RESIDENT_LOADING, RESIDENT_READY, RESIDENT_FAILED };
 struct resident {
 	struct weights_device *device;
 	const struct resident_ops *ops;
-	sd_event *loop;
 	struct chunks *chunks;
 	struct manifest *manifest; /* a reference */
 	struct grouping grouping;

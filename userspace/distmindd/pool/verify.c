@@ -5,6 +5,8 @@
 #include "../common/turn.h"
 #include "../common/turns.h"
 
+#include "../../memory/check.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +16,9 @@
 
 struct verify {
 	struct exchange exchange;
+	struct worker_job job; /* of a copy on this host */
+	struct memory_chunk *copy; /* pinned while a thread looks at it; NULL: none does */
+	bool good; /* what it found */
 	struct models *models;
 	struct verify *next;
 	struct manifest *manifest; /* a reference */
@@ -35,9 +40,11 @@ static void destroy(struct verify *verify)
 	while (*at != verify)
 		at = &(*at)->next;
 	*at = verify->next;
+	if (verify->copy)
+		memory_arena_unpin(chunks->arena, verify->copy);
 	if (verify->registration.entry) {
-		memory_registration_drop(chunks->registrations, (uintptr_t)verify->scratch);
-		memory_registration_put(chunks->registrations, &verify->registration);
+		memory_registration_drop(chunks->network.registrations, (uintptr_t)verify->scratch);
+		memory_registration_put(chunks->network.registrations, &verify->registration);
 	}
 	if (verify->scratch)
 		munmap(verify->scratch, MODEL_CHUNK_MAX);
@@ -63,19 +70,49 @@ static void complain(struct verify *verify, const char *host, const char *reason
 							     "host", host, "reason", reason));
 }
 
-static void check_local(struct verify *verify, const char *host)
+/* The copy has been looked at. */
+static void go_on(struct verify *verify)
 {
-	struct model_digest digest = { 0 };
-	struct memory_chunk *chunk;
+	if (verify->exchange.client)
+		sd_event_source_set_enabled(verify->turn, SD_EVENT_ON);
+	else
+		destroy(verify);
+}
 
-	if (memory_arena_pin(verify->models->chunks.arena, current(verify)->digest.bytes, &chunk)) {
-		complain(verify, host, "it is not there");
+static void look(struct worker_job *job)
+{
+	struct verify *verify = (struct verify *)((char *)job - offsetof(struct verify, job));
+	const struct memory_chunk *copy = verify->copy;
+
+	verify->good = memory_digest_matches(copy->data, copy->length, copy->digest);
+}
+
+/* A verify that is dropped is destroyed by verify_close(). */
+static void looked(struct worker_job *job, bool dropped)
+{
+	struct verify *verify = (struct verify *)((char *)job - offsetof(struct verify, job));
+
+	if (dropped)
 		return;
+	memory_arena_unpin(verify->models->chunks.arena, verify->copy);
+	verify->copy = NULL;
+	if (!verify->good)
+		complain(verify, verify->models->chunks.host.name, "its bytes are damaged");
+	go_on(verify);
+}
+
+/* True: looked() follows. */
+static bool check_local(struct verify *verify, const char *host)
+{
+	struct chunks *chunks = &verify->models->chunks;
+
+	if (memory_arena_pin(chunks->arena, current(verify)->digest.bytes, &verify->copy)) {
+		complain(verify, host, "it is not there");
+		return false;
 	}
-	if (model_digest_make(chunk->data, chunk->length, &digest) ||
-	    !model_digest_equal(&digest, &current(verify)->digest))
-		complain(verify, host, "its bytes are damaged");
-	memory_arena_unpin(verify->models->chunks.arena, chunk);
+	verify->job = (struct worker_job){ .work = look, .done = looked };
+	worker_add(chunks->worker, &verify->job);
+	return true;
 }
 
 static void on_read(void *arg, const struct memory_load_progress *progress)
@@ -84,11 +121,7 @@ static void on_read(void *arg, const struct memory_load_progress *progress)
 
 	if (progress->state != MEMORY_LOAD_DONE)
 		complain(verify, verify->host, progress->reason);
-	if (!verify->exchange.client) {
-		destroy(verify);
-		return;
-	}
-	sd_event_source_set_enabled(verify->turn, SD_EVENT_ON);
+	go_on(verify);
 }
 
 /* True: on_read() follows. */
@@ -109,7 +142,7 @@ static bool check_remote(struct verify *verify, const char *host)
 	piece.lkey = verify->registration.lkey;
 	piece.donors[0] = (uint32_t)donor;
 	if (donor >= 0 && verify->scratch &&
-	    memory_client_load(verify->models->chunks.client, &request, &ops, verify, reason))
+	    memory_client_load(verify->models->chunks.network.client, &request, &ops, verify, reason))
 		return true;
 	complain(verify, host, reason);
 	return false;
@@ -152,7 +185,7 @@ static int on_turn(sd_event_source *source, uint64_t us, void *arg)
 		else if (strcmp(holder->host, models->chunks.host.name))
 			reading = check_remote(verify, holder->host);
 		else
-			check_local(verify, holder->host);
+			reading = check_local(verify, holder->host);
 	} else {
 		verify->done += current(verify)->size;
 		verify->chunk++;
@@ -166,7 +199,7 @@ static int on_turn(sd_event_source *source, uint64_t us, void *arg)
 	return 0;
 }
 
-/* While a copy is read its memory is needed: then on_read() ends it. */
+/* While a copy is read its memory is needed: then on_read() or looked() ends it. */
 static void on_gone(struct exchange *exchange)
 {
 	struct verify *verify = (struct verify *)exchange;
@@ -187,7 +220,7 @@ static int open_scratch(struct verify *verify, char *reason)
 	struct chunks *chunks = &verify->models->chunks;
 	void *memory;
 
-	if (!chunks->registrations)
+	if (!chunks->network.registrations)
 		return 0;
 	memory = mmap(NULL, MODEL_CHUNK_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 		      -1, 0);
@@ -196,7 +229,7 @@ static int open_scratch(struct verify *verify, char *reason)
 		return -ENOMEM;
 	}
 	verify->scratch = memory;
-	return memory_registration_get(chunks->registrations, (uintptr_t)memory, memory,
+	return memory_registration_get(chunks->network.registrations, (uintptr_t)memory, memory,
 				       MODEL_CHUNK_MAX, -1, &verify->registration, reason);
 }
 

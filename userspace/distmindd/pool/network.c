@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "network.h"
+
+#include "../../model/chunk.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PEERS 64
+#define HOST_PEERS 4 /* one is enough; more if the ends of others are not known yet */
+#define PINS 4096
+#define DEPTH 16
+#define READ_SIZE (1U << 20)
+#define REGISTERED_MAX (16ULL << 30)
+
+static int open_donor(struct network *network, const struct network_request *request, char *reason)
+{
+	struct memory_donor_options options = {
+		.peers = PEERS, .host_peers = HOST_PEERS, .pins = PINS,
+	};
+	struct model_digest id;
+	int err;
+
+	err = memory_fabric_resolve(request->address, request->port, &options.address, reason);
+	if (err)
+		return err;
+	if (!model_digest_make(request->name, strlen(request->name), &id))
+		memcpy(options.id, id.bytes, sizeof(options.id));
+	return memory_donor_start(&network->donor, network->fabric, request->arena, &options,
+				  reason);
+}
+
+static int open_client(struct network *network, const struct network_request *request,
+		       char *reason)
+{
+	struct memory_client_options options = {
+		.depth = DEPTH, .read_size = READ_SIZE, .donor_changed = request->donor_changed,
+		.arg = request->arg,
+	};
+	int err = memory_client_open(&network->client, network->fabric, &options, reason);
+
+	if (err)
+		return err;
+	network->registrations = memory_registrations_create(network->fabric, REGISTERED_MAX);
+	if (!network->registrations) {
+		snprintf(reason, MEMORY_REASON_LEN, "out of memory");
+		return -ENOMEM;
+	}
+	return memory_registration_get(network->registrations, UINT64_MAX,
+				       memory_arena_base(request->arena),
+				       memory_arena_size(request->arena), -1,
+				       &network->registration, reason);
+}
+
+int network_open(struct network *network, const struct network_request *request,
+		 char reason[MEMORY_REASON_LEN])
+{
+	const char *device = request->device[0] ? request->device : request->address;
+	int err = -ENODEV;
+
+	*network = (struct network){ 0 };
+	snprintf(reason, MEMORY_REASON_LEN,
+		 "this host has no address beside loopback: give it one in [host]");
+	if (request->address[0])
+		err = memory_fabric_open(&network->fabric, device, reason);
+	if (!err)
+		err = open_donor(network, request, reason);
+	if (!err)
+		err = open_client(network, request, reason);
+	if (err)
+		network_close(network);
+	return err;
+}
+
+void network_stop(struct network *network)
+{
+	memory_client_close(network->client);
+	network->client = NULL;
+}
+
+void network_close(struct network *network)
+{
+	network_stop(network);
+	memory_donor_stop(network->donor);
+	if (network->registration.entry)
+		memory_registration_put(network->registrations, &network->registration);
+	memory_registrations_destroy(network->registrations);
+	memory_fabric_close(network->fabric);
+	*network = (struct network){ 0 };
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "check.h"
+
+#include <openssl/evp.h>
+#include <string.h>
+#include <xxhash.h>
+
+uint64_t memory_checksum(const void *data, uint64_t length)
+{
+	return XXH3_64bits(data, length);
+}
+
+bool memory_digest_matches(const void *data, uint64_t length,
+			   const uint8_t digest[MEMORY_DIGEST_LEN])
+{
+	uint8_t actual[MEMORY_DIGEST_LEN];
+
+	return EVP_Digest(data, length, actual, NULL, EVP_sha256(), NULL) &&
+	       !memcmp(actual, digest, MEMORY_DIGEST_LEN);
+}
