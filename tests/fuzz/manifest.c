@@ -12,16 +12,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_chunks(const struct model_manifest *manifest)
 {
-	uint32_t first, end, next = 0;
+	uint32_t tensor = 0, chunk = 0, next;
 	uint64_t bytes = 0;
 
 	for (uint32_t i = 0; i < manifest->layer_count; i++) {
-		model_manifest_chunks_of(manifest, i, i + 1, &first, &end);
-		if (first != next || end < first)
+		next = model_manifest_chunk_from(manifest, tensor);
+		if (next < chunk)
 			abort();
-		next = end;
+		chunk = next;
+		tensor += manifest->layers[i].tensors;
 	}
-	if (next != manifest->chunk_count)
+	if (model_manifest_chunk_from(manifest, 0) ||
+	    model_manifest_chunk_from(manifest, tensor) != manifest->chunk_count)
 		abort();
 	for (uint32_t i = 0; i < manifest->chunk_count; i++)
 		bytes += manifest->chunks[i].size;

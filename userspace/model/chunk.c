@@ -40,14 +40,34 @@ int model_digest_parse(const char *text, struct model_digest *digest)
 	return hex_parse(text, digest->bytes, sizeof(digest->bytes)) ? 0 : -EINVAL;
 }
 
-/* A power of two. */
-static uint32_t piece_size(uint64_t tensor)
+static uint64_t align(uint64_t offset)
 {
-	uint32_t piece = MODEL_CHUNK_PACK;
+	return (offset + MODEL_ALIGNMENT - 1) / MODEL_ALIGNMENT * MODEL_ALIGNMENT;
+}
 
-	while (piece < MODEL_CHUNK_MAX && (uint64_t)piece * PIECES < tensor)
-		piece *= 2;
-	return piece;
+/* -ERANGE: too large. */
+static int place(const uint64_t *sizes, uint32_t count, uint64_t *offsets, uint64_t *end)
+{
+	*end = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t offset = align(*end);
+
+		offsets[i] = offset;
+		if (!sizes[i])
+			continue;
+		if (offset > IMAGE_MAX || sizes[i] > IMAGE_MAX - offset)
+			return -ERANGE;
+		*end = offset + sizes[i];
+	}
+	return 0;
+}
+
+/* A power of two, of which so many make up the size or the largest there is; at least least. */
+static uint32_t piece_size(uint64_t size, uint64_t count, uint32_t least)
+{
+	while (least < MODEL_CHUNK_MAX && least * count < size)
+		least *= 2;
+	return least;
 }
 
 /* The chunks so far; the array is owned until it is handed out. */
@@ -76,9 +96,9 @@ static int add(struct cutting *cutting, uint64_t offset, uint64_t size)
 	return 0;
 }
 
-static int add_pieces(struct cutting *cutting, uint64_t offset, uint64_t size)
+static int add_pieces(struct cutting *cutting, uint64_t offset, uint64_t size, uint32_t least)
 {
-	uint32_t piece = piece_size(size);
+	uint32_t piece = piece_size(size, PIECES, least);
 
 	while (size) {
 		uint64_t part = size < piece ? size : piece;
@@ -96,31 +116,30 @@ int model_chunk_cut(const uint64_t *sizes, uint32_t count, uint64_t *offsets,
 		    struct model_chunk **chunks, uint32_t *chunk_count)
 {
 	struct cutting cutting = { 0 };
-	uint64_t end = 0;
 	bool packing = false; /* the last chunk has small tensors and may get more */
-	int err = 0;
+	uint64_t end;
+	uint32_t least;
+	int err = place(sizes, count, offsets, &end);
 
+	if (err)
+		return err;
+	least = piece_size(end, MODEL_CHUNKS_AIM, MODEL_CHUNK_LEAST);
 	for (uint32_t i = 0; i < count; i++) {
-		uint64_t offset = (end + MODEL_ALIGNMENT - 1) / MODEL_ALIGNMENT * MODEL_ALIGNMENT;
 		struct model_chunk *last = packing ? &cutting.chunks[cutting.count - 1] : NULL;
 
-		offsets[i] = offset;
 		if (!sizes[i])
 			continue;
-		if (offset > IMAGE_MAX || sizes[i] > IMAGE_MAX - offset)
-			err = -ERANGE;
-		else if (sizes[i] > MODEL_CHUNK_PACK)
-			err = add_pieces(&cutting, offset, sizes[i]);
-		else if (last && offset + sizes[i] - last->offset <= MODEL_CHUNK_PACK)
-			last->size = (uint32_t)(offset + sizes[i] - last->offset);
+		if (sizes[i] > least / 2)
+			err = add_pieces(&cutting, offsets[i], sizes[i], least);
+		else if (last && offsets[i] + sizes[i] - last->offset <= least)
+			last->size = (uint32_t)(offsets[i] + sizes[i] - last->offset);
 		else
-			err = add(&cutting, offset, sizes[i]);
+			err = add(&cutting, offsets[i], sizes[i]);
 		if (err) {
 			free(cutting.chunks);
 			return err;
 		}
-		packing = sizes[i] <= MODEL_CHUNK_PACK;
-		end = offset + sizes[i];
+		packing = sizes[i] <= least / 2;
 	}
 	*chunks = cutting.chunks;
 	*chunk_count = cutting.count;

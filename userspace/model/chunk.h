@@ -12,13 +12,19 @@
  * holds. Zeros stand only between a tensor's end and the next one's beginning.
  * How an image is cut:
  *
- *  - A tensor larger than MODEL_CHUNK_PACK has chunks of its own: pieces of the
- *    same size and what remains. The size of the pieces follows from the size of
- *    the tensor alone, so that a tensor is cut the same way in every model; it is
- *    such that a group of a few megabytes, or one large tensor, can be spread
- *    evenly over ten donors.
- *  - Smaller ones that follow each other share a chunk of up to MODEL_CHUNK_PACK
- *    bytes: a changed one costs no more than that.
+ *  - The least piece follows from the size of the image: the smallest power of two
+ *    from MODEL_CHUNK_LEAST to MODEL_CHUNK_MAX of which MODEL_CHUNKS_AIM make up the
+ *    image. So a small model can be spread over ten donors group by group, and a
+ *    large one has a number of chunks that catalog and loads can handle: at most four
+ *    times MODEL_CHUNKS_AIM, and one, as long as MODEL_CHUNK_MAX suffices.
+ *  - A tensor larger than half of that has chunks of its own: pieces of the same size
+ *    and what remains. They are larger than the least where the tensor is so large
+ *    that a few hundred are enough to spread it.
+ *  - Smaller ones that follow each other share a chunk of up to the least piece: a
+ *    changed one costs no more than that.
+ *
+ * Copies of a model, fine-tuned or with some tensors more, have what did not change in
+ * common, unless one is so much larger that its least piece is another.
  */
 #ifndef DISTMIND_MODEL_CHUNK_H
 #define DISTMIND_MODEL_CHUNK_H
@@ -28,8 +34,10 @@
 #include <stdint.h>
 
 #define MODEL_ALIGNMENT 512
-#define MODEL_CHUNK_PACK (64U << 10)
+#define MODEL_CHUNK_LEAST (64U << 10)
 #define MODEL_CHUNK_MAX (4U << 20)
+#define MODEL_CHUNKS_AIM 16384
+#define MODEL_CHUNKS_MAX 262144 /* of a model; with more it is refused */
 #define MODEL_DIGEST_LEN 32
 #define MODEL_DIGEST_TEXT_LEN (2 * MODEL_DIGEST_LEN + 1)
 

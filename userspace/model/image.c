@@ -95,6 +95,23 @@ static int fill(struct model_image *image, const struct model_checkpoint *checkp
 	return place_tensors(image, error);
 }
 
+/* Digests and checksums have the same length whatever they are. */
+static int check_length(const struct model_manifest *manifest, char *error)
+{
+	size_t len;
+	char *text;
+
+	if (model_manifest_encode(manifest, &text, &len))
+		return model_error(error, -ENOMEM, "out of memory");
+	free(text);
+	if (len <= MODEL_MANIFEST_MAX)
+		return 0;
+	return model_error(error, -E2BIG,
+			   "tensors: %u of them and %u chunks need a manifest of %zu bytes, and "
+			   "%lu are kept: give them shorter names, or store it as several models",
+			   manifest->tensor_count, manifest->chunk_count, len, MODEL_MANIFEST_MAX);
+}
+
 int model_image_create(struct model_image *image, const char *name,
 		       const struct model_checkpoint *checkpoint, const char *order_path,
 		       char *error)
@@ -114,6 +131,8 @@ int model_image_create(struct model_image *image, const char *name,
 	model_order_destroy(&order);
 	if (!err)
 		err = model_manifest_check(&image->manifest, error);
+	if (!err)
+		err = check_length(&image->manifest, error);
 	if (err)
 		model_image_destroy(image);
 	return err;

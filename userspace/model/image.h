@@ -22,7 +22,8 @@ struct model_image {
 
 /*
  * The checkpoint must stay until the image is destroyed. order_path NULL: by the
- * names of the tensors. The digests of the chunks are not there yet.
+ * names of the tensors. The digests of the chunks are not there yet. What could not
+ * be stored or loaded is refused here, before anybody reads all of it.
  */
 int model_image_create(struct model_image *image, const char *name,
 		       const struct model_checkpoint *checkpoint, const char *order_path,

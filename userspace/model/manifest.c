@@ -36,8 +36,7 @@ uint32_t model_manifest_chunk_at(const struct model_manifest *manifest, uint64_t
 	return low;
 }
 
-/* The first chunk that begins at this tensor's data or later. */
-static uint32_t chunk_from(const struct model_manifest *manifest, uint32_t tensor)
+uint32_t model_manifest_chunk_from(const struct model_manifest *manifest, uint32_t tensor)
 {
 	uint32_t chunk;
 
@@ -48,19 +47,6 @@ static uint32_t chunk_from(const struct model_manifest *manifest, uint32_t tenso
 	    manifest->chunks[chunk].offset < manifest->tensors[tensor].offset)
 		chunk++;
 	return chunk;
-}
-
-void model_manifest_chunks_of(const struct model_manifest *manifest, uint32_t from, uint32_t to,
-			      uint32_t *first, uint32_t *end)
-{
-	uint32_t tensor = 0;
-
-	for (uint32_t i = 0; i < from; i++)
-		tensor += manifest->layers[i].tensors;
-	*first = chunk_from(manifest, tensor);
-	for (uint32_t i = from; i < to; i++)
-		tensor += manifest->layers[i].tensors;
-	*end = chunk_from(manifest, tensor);
 }
 
 static int by_name(const void *a, const void *b)
@@ -175,6 +161,22 @@ static int check_layers(const struct model_manifest *manifest, char *error)
 	return 0;
 }
 
+/* What no host could load. */
+static int check_counts(const struct model_manifest *manifest, char *error)
+{
+	if (manifest->chunk_count > MODEL_CHUNKS_MAX)
+		return model_error(error, -E2BIG,
+				   "chunks: %u, where a model can have %d: store it as several "
+				   "models, or with a smaller dtype",
+				   manifest->chunk_count, MODEL_CHUNKS_MAX);
+	if (manifest->layer_count > MODEL_CHUNKS_MAX)
+		return model_error(error, -E2BIG,
+				   "layers: %u, where a model can have %d: name larger ones in an "
+				   "order file",
+				   manifest->layer_count, MODEL_CHUNKS_MAX);
+	return 0;
+}
+
 int model_manifest_check(const struct model_manifest *manifest, char *error)
 {
 	int err;
@@ -187,7 +189,9 @@ int model_manifest_check(const struct model_manifest *manifest, char *error)
 	if (!manifest->size)
 		return model_error(error, -EINVAL,
 				   "size: the model is empty: push one with tensors");
-	err = check_tensors(manifest, error);
+	err = check_counts(manifest, error);
+	if (!err)
+		err = check_tensors(manifest, error);
 	if (!err)
 		err = check_chunks(manifest, error);
 	if (!err)

@@ -9,7 +9,8 @@
  *    large as its shape says;
  *  - chunks cover all tensors once, in order, and nothing but tensors and the
  *    zeros between two of them; each begins at a multiple of MODEL_ALIGNMENT;
- *  - layers have all tensors, in order.
+ *  - layers have all tensors, in order;
+ *  - there are at most MODEL_CHUNKS_MAX chunks, and no more layers than that.
  */
 #ifndef DISTMIND_MODEL_MANIFEST_H
 #define DISTMIND_MODEL_MANIFEST_H
@@ -22,6 +23,8 @@
 
 #define MODEL_MANIFEST_FORMAT 2
 #define MODEL_NAME_MAX 63
+/* As text. The catalog keeps no larger one. */
+#define MODEL_MANIFEST_MAX (64UL << 20)
 
 struct model_manifest_tensor {
 	char *name;
@@ -65,11 +68,11 @@ void model_manifest_destroy(struct model_manifest *manifest);
 uint32_t model_manifest_chunk_at(const struct model_manifest *manifest, uint64_t offset);
 
 /*
- * The chunks, *first to before *end, that the layers from to before to need
- * beyond those of the layers before. Where a chunk has tensors of both, the
- * earlier layers have it.
+ * The first chunk that begins at a tensor's data or later; of the tensor after the last one:
+ * how many there are. Chunks from that of a layer's first tensor on to that of the next layer's
+ * are what the layer needs beyond the layers before: where a chunk has tensors of both, the
+ * earlier one has it.
  */
-void model_manifest_chunks_of(const struct model_manifest *manifest, uint32_t from, uint32_t to,
-			      uint32_t *first, uint32_t *end);
+uint32_t model_manifest_chunk_from(const struct model_manifest *manifest, uint32_t tensor);
 
 #endif

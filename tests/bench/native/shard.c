@@ -203,7 +203,7 @@ int main(void)
 	report("shard.balance", worst.placed.large * 100, "%", "allowed from even", EVEN * 100);
 	report("shard.balance.small", worst.placed.small, "chunks", "allowed above even", 1);
 	report("shard.balance.time", worst.time, "us", "reading a chunk at 100 Gbit/s",
-	       MODEL_CHUNK_PACK / 12.5e9 * 1e6);
+	       MODEL_CHUNK_LEAST / 12.5e9 * 1e6);
 	report("shard.join", worst.moved * 100, "%", "allowed to move", MOVED * 100);
 	report("shard.join.balance", worst.joined.large * 100, "%", "allowed from even",
 	       EVEN * 100);

@@ -53,7 +53,7 @@ static uint64_t bytes_of(const struct model_manifest *manifest, uint32_t first, 
 static int take_groups(struct grouping *grouping, const struct model_manifest *manifest,
 		       const struct planner_grouping *found)
 {
-	uint32_t layer = 0, first;
+	uint32_t layer = 0, tensor = 0, chunk = 0;
 
 	grouping->groups = calloc(found->count, sizeof(*grouping->groups));
 	if (!grouping->groups)
@@ -62,11 +62,12 @@ static int take_groups(struct grouping *grouping, const struct model_manifest *m
 	for (uint32_t i = 0; i < grouping->count; i++) {
 		struct grouping_group *group = &grouping->groups[i];
 
-		group->end_layer = found->ends[i];
-		model_manifest_chunks_of(manifest, layer, group->end_layer, &first,
-					 &group->end_chunk);
-		group->bytes = bytes_of(manifest, first, group->end_chunk);
-		layer = group->end_layer;
+		for (; layer < found->ends[i]; layer++)
+			tensor += manifest->layers[layer].tensors;
+		group->end_layer = layer;
+		group->end_chunk = model_manifest_chunk_from(manifest, tensor);
+		group->bytes = bytes_of(manifest, chunk, group->end_chunk);
+		chunk = group->end_chunk;
 	}
 	return 0;
 }

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert(MODEL_MANIFEST_MAX == CATALOG_MANIFEST_MAX, "what is stored can be read");
+
 static struct manifest *collection;
 
 static struct manifest *find(const uint8_t *sha256)
