@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Extents: which chunk of the memory pool fills which range of a weights buffer.
- * The daemon installs them, in order, and loads the chunks; the buffer's timeline
- * says how far it is. A job that uses a range waits by itself until all of it is
+ * Extents: which range of a weights buffer is there from which value of the buffer's
+ * timeline on. The daemon installs them, in order, and fills them; the timeline says
+ * how far it is. A job that uses a range waits by itself until all of it is
  * present, so that nobody computes with half a model, and fails with the load if
  * that fails.
  *
@@ -95,6 +95,27 @@ static int check(const struct distmind_buffer *buffer, u64 end,
 	return 0;
 }
 
+/* Does it only make the one before longer? */
+static bool continues(const struct distmind_extent *before, const struct distmind_extent *extent)
+{
+	return before->offset + before->size == extent->offset && before->value == extent->value;
+}
+
+/* How many more there will be. */
+static u32 count_new(const struct distmind_extents *extents, const struct distmind_extent *list,
+		     u32 count)
+{
+	const struct distmind_extent *before;
+	u32 i, more = 0;
+
+	before = extents->count ? &extents->list[extents->count - 1] : NULL;
+	for (i = 0; i < count; i++) {
+		more += !before || !continues(before, &list[i]);
+		before = &list[i];
+	}
+	return more;
+}
+
 static int make_room(struct distmind_extents *extents, u32 count, struct netlink_ext_ack *extack)
 {
 	struct distmind_extent *list;
@@ -121,10 +142,16 @@ static void append(struct distmind_extents *extents, const struct distmind_exten
 {
 	u32 i;
 
-	memcpy(extents->list + extents->count, list, count * sizeof(*list));
 	for (i = 0; i < count; i++) {
-		u64 *latest = &extents->latest[extents->count++ / DISTMIND_EXTENTS_BLOCK];
+		struct distmind_extent *next = &extents->list[extents->count];
+		u64 *latest;
 
+		if (extents->count && continues(next - 1, &list[i])) {
+			next[-1].size += list[i].size;
+			continue;
+		}
+		*next = list[i];
+		latest = &extents->latest[extents->count++ / DISTMIND_EXTENTS_BLOCK];
 		*latest = max(*latest, list[i].value);
 	}
 }
@@ -153,7 +180,7 @@ int distmind_extents_add(struct distmind_buffer *buffer, int timeline,
 	}
 	err = check(buffer, end, list, count, extack);
 	if (!err)
-		err = make_room(extents, count, extack);
+		err = make_room(extents, count_new(extents, list, count), extack);
 	if (!err)
 		append(extents, list, count);
 	mutex_unlock(&extents->lock);

@@ -10,24 +10,19 @@ struct distmind_buffer;
 struct distmind_timeline;
 struct netlink_ext_ack;
 
-#define DISTMIND_CHUNK_LEN	32	/* a SHA-256 */
 #define DISTMIND_EXTENTS_MAX	65536	/* of one buffer */
 #define DISTMIND_EXTENTS_BLOCK	256	/* that are looked at as one */
 
 /**
- * struct distmind_extent - a range of a weights buffer and what fills it
+ * struct distmind_extent - a range of a weights buffer that is filled at once
  * @offset: where it begins
  * @size: how long it is
  * @value: of the timeline, from which on it is present
- * @chunk: the chunk of the memory pool that fills it
- * @host: where that is read from
  */
 struct distmind_extent {
 	u64 offset;
 	u64 size;
 	u64 value;
-	u8 chunk[DISTMIND_CHUNK_LEN];
-	char host[DISTMIND_NAME_LEN];
 };
 
 /**
@@ -36,7 +31,7 @@ struct distmind_extent {
  * @timeline: that says how far it is; held
  * @count: how many extents
  * @room: for how many there is memory
- * @list: by offset, none overlaps the next
+ * @list: by offset, none overlaps the next, or touches it and has the same value
  * @latest: of each block of the list, the greatest value
  */
 struct distmind_extents {

@@ -40,17 +40,13 @@ static int read_extent(const struct nlattr *nest, struct distmind_extent *extent
 	if (err)
 		return err;
 	if (!attrs[DISTMIND_A_EXTENT_OFFSET] || !attrs[DISTMIND_A_EXTENT_SIZE] ||
-	    !attrs[DISTMIND_A_EXTENT_VALUE] || !attrs[DISTMIND_A_EXTENT_CHUNK] ||
-	    !attrs[DISTMIND_A_EXTENT_HOST]) {
-		NL_SET_ERR_MSG_ATTR(extack, nest,
-				    "an extent needs offset, size, value, chunk and host");
+	    !attrs[DISTMIND_A_EXTENT_VALUE]) {
+		NL_SET_ERR_MSG_ATTR(extack, nest, "an extent needs offset, size and value");
 		return -EINVAL;
 	}
 	extent->offset = nla_get_u64(attrs[DISTMIND_A_EXTENT_OFFSET]);
 	extent->size = nla_get_u64(attrs[DISTMIND_A_EXTENT_SIZE]);
 	extent->value = nla_get_u64(attrs[DISTMIND_A_EXTENT_VALUE]);
-	memcpy(extent->chunk, nla_data(attrs[DISTMIND_A_EXTENT_CHUNK]), DISTMIND_CHUNK_LEN);
-	nla_strscpy(extent->host, attrs[DISTMIND_A_EXTENT_HOST], sizeof(extent->host));
 	return 0;
 }
 
@@ -124,8 +120,6 @@ static bool fill_extent(struct sk_buff *skb, const struct distmind_extent *exten
 	if (put_u64(skb, DISTMIND_A_EXTENT_OFFSET, extent->offset) ||
 	    put_u64(skb, DISTMIND_A_EXTENT_SIZE, extent->size) ||
 	    put_u64(skb, DISTMIND_A_EXTENT_VALUE, extent->value) ||
-	    nla_put(skb, DISTMIND_A_EXTENT_CHUNK, DISTMIND_CHUNK_LEN, extent->chunk) ||
-	    nla_put_string(skb, DISTMIND_A_EXTENT_HOST, extent->host) ||
 	    nla_put_u32(skb, DISTMIND_A_EXTENT_STATE, state)) {
 		nla_nest_cancel(skb, nest);
 		return false;

@@ -15,8 +15,6 @@ const struct nla_policy distmind_extent_nl_policy[DISTMIND_A_EXTENT_STATE + 1] =
 	[DISTMIND_A_EXTENT_OFFSET] = { .type = NLA_U64, },
 	[DISTMIND_A_EXTENT_SIZE] = { .type = NLA_U64, },
 	[DISTMIND_A_EXTENT_VALUE] = { .type = NLA_U64, },
-	[DISTMIND_A_EXTENT_CHUNK] = NLA_POLICY_EXACT_LEN(32),
-	[DISTMIND_A_EXTENT_HOST] = { .type = NLA_NUL_STRING, .len = 31, },
 	[DISTMIND_A_EXTENT_STATE] = NLA_POLICY_MAX(NLA_U32, 2),
 };
 

@@ -57,9 +57,8 @@ int distmind_nl_buffer_get_dumpit(struct sk_buff *skb,
 				  struct netlink_callback *cb);
 int distmind_nl_claim_get_doit(struct sk_buff *skb, struct genl_info *info);
 int distmind_nl_claim_get_dumpit(struct sk_buff *skb,
-				   struct netlink_callback *cb);
-int distmind_nl_claim_answer_doit(struct sk_buff *skb,
-				    struct genl_info *info);
+				 struct netlink_callback *cb);
+int distmind_nl_claim_answer_doit(struct sk_buff *skb, struct genl_info *info);
 int distmind_nl_extents_get_doit(struct sk_buff *skb, struct genl_info *info);
 int distmind_nl_extents_add_doit(struct sk_buff *skb, struct genl_info *info);
 

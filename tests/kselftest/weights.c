@@ -267,21 +267,20 @@ TEST_F(weights, one_that_has_followed_its_owner_elsewhere_fails_the_job)
 }
 
 /*
- * So many extents of equal size fill the buffer; four of them are a group. They come in
- * the order of their offsets, or the last one first.
+ * Extents of equal size, of so many that would fill the buffer; so many of them are a group.
+ * They come in the order of their offsets, or the last one first.
  */
-static int install(FIXTURE_DATA(weights) *self, uint64_t count, bool backwards)
+static int install_some(FIXTURE_DATA(weights) *self, uint64_t count, uint64_t all, uint64_t group,
+			bool backwards)
 {
 	struct distmind_extent_record *extents = calloc(count, sizeof(*extents));
 	int err;
 
 	for (uint64_t i = 0; i < count; i++) {
 		extents[i] = (struct distmind_extent_record){
-			.offset = i * (SIZE / count), .size = SIZE / count,
-			.value = 1 + (backwards ? count - 1 - i : i) / 4,
+			.offset = i * (SIZE / all), .size = SIZE / all,
+			.value = 1 + (backwards ? count - 1 - i : i) / group,
 		};
-		memset(extents[i].chunk, (int)i, sizeof(extents[i].chunk));
-		snprintf(extents[i].host, sizeof(extents[i].host), "host%u", (unsigned int)i % 3);
 	}
 	err = distmind_pool_extents_add(self->pool, self->buffer_id,
 					distmind_timeline_fd(self->load), extents, count);
@@ -289,9 +288,14 @@ static int install(FIXTURE_DATA(weights) *self, uint64_t count, bool backwards)
 	return err;
 }
 
+static int install(FIXTURE_DATA(weights) *self, uint64_t count, uint64_t group, bool backwards)
+{
+	return install_some(self, count, count, group, backwards);
+}
+
 TEST_F(weights, jobs_wait_for_what_they_use_and_for_nothing_else)
 {
-	ASSERT_EQ(0, install(self, 16, false));
+	ASSERT_EQ(0, install(self, 16, 4, false));
 	ASSERT_EQ(0, use(self, 0, SIZE / 4, 1));	     /* the first group */
 	ASSERT_EQ(0, use(self, SIZE / 4 - 1, 2, 2));	     /* two groups */
 	ASSERT_EQ(0, use(self, SIZE - 1, 1, 3));	     /* the last */
@@ -308,7 +312,7 @@ TEST_F(weights, jobs_wait_for_what_they_use_and_for_nothing_else)
 
 TEST_F(weights, a_load_that_fails_fails_what_waits_for_it_and_nothing_else)
 {
-	ASSERT_EQ(0, install(self, 16, false));
+	ASSERT_EQ(0, install(self, 16, 4, false));
 	ASSERT_EQ(0, use(self, 0, SIZE / 4, 1));
 	ASSERT_EQ(0, use(self, SIZE - 1, 1, 2));
 	ASSERT_EQ(0, distmind_timeline_signal(self->load, 1));
@@ -366,7 +370,7 @@ TEST_F(weights, a_map_of_many_extents_hardly_slows_submission)
 	uint64_t without = submit_ns(self->owner, self->weights), with;
 
 	ASSERT_NE(0, without);
-	ASSERT_EQ(0, install(self, EXTENTS_MAX, false));
+	ASSERT_EQ(0, install(self, EXTENTS_MAX, 1, false));
 	with = submit_ns(self->owner, self->weights);
 	ASSERT_NE(0, with);
 	EXPECT_GT(100 * without, with);
@@ -376,7 +380,7 @@ TEST_F(weights, jobs_wait_for_the_last_that_comes_wherever_it_lies)
 {
 	const uint64_t size = SIZE / 1024, group[] = { 1, 192, 193, 256 };
 
-	ASSERT_EQ(0, install(self, 1024, true));
+	ASSERT_EQ(0, install(self, 1024, 4, true));
 	ASSERT_EQ(0, use(self, 1023 * size, size, 1));
 	ASSERT_EQ(0, use(self, 256 * size, SIZE - 256 * size, 2));
 	ASSERT_EQ(0, use(self, 255 * size, 600 * size, 3));
@@ -400,9 +404,7 @@ static int count_extent(const struct distmind_extent_record *extent, void *arg)
 {
 	struct census *census = arg;
 
-	census->in_order &= extent->offset == census->end &&
-			    extent->chunk[31] == (uint8_t)census->count &&
-			    !strncmp(extent->host, "host", 4);
+	census->in_order &= extent->offset == census->end && extent->value == census->count + 1;
 	census->end = extent->offset + extent->size;
 	census->count++;
 	census->present += extent->state == DISTMIND_EXTENT_STATE_PRESENT;
@@ -416,8 +418,8 @@ TEST_F(weights, the_map_shows_how_far_the_load_is)
 
 	ASSERT_EQ(0, distmind_pool_extents(self->pool, self->buffer_id, count_extent, &census));
 	EXPECT_EQ(0, census.count);
-	ASSERT_EQ(0, install(self, 1024, false));
-	ASSERT_EQ(0, distmind_timeline_signal(self->load, 100));
+	ASSERT_EQ(0, install(self, 1024, 1, false));
+	ASSERT_EQ(0, distmind_timeline_signal(self->load, 400));
 	ASSERT_EQ(0, distmind_pool_extents(self->pool, self->buffer_id, count_extent, &census));
 	EXPECT_TRUE(census.in_order);
 	EXPECT_EQ(1024, census.count);
@@ -426,9 +428,36 @@ TEST_F(weights, the_map_shows_how_far_the_load_is)
 	EXPECT_EQ(SIZE, census.end);
 }
 
+TEST_F(weights, neighbours_that_come_together_are_one_extent)
+{
+	const uint64_t group = 4, parts = (uint64_t)EXTENTS_MAX * group, size = SIZE / parts;
+	struct census census = { .in_order = true };
+	struct distmind_extent_record more = {
+		.offset = SIZE - size, .size = size, .value = EXTENTS_MAX,
+	};
+	int load = distmind_timeline_fd(self->load);
+
+	/* All but the last. */
+	ASSERT_EQ(0, install_some(self, parts - 1, parts, group, false));
+	ASSERT_EQ(0, distmind_pool_extents(self->pool, self->buffer_id, count_extent, &census));
+	EXPECT_TRUE(census.in_order);
+	EXPECT_EQ(EXTENTS_MAX, census.count);
+	EXPECT_EQ(SIZE - size, census.end);
+	/* One that comes later is one more, and there is no room for that. */
+	more.value++;
+	EXPECT_EQ(-E2BIG, distmind_pool_extents_add(self->pool, self->buffer_id, load, &more, 1));
+	more.value--;
+	EXPECT_EQ(0, distmind_pool_extents_add(self->pool, self->buffer_id, load, &more, 1));
+	ASSERT_EQ(0, use(self, SIZE - 1, 1, 1));
+	ASSERT_EQ(0, distmind_timeline_signal(self->load, EXTENTS_MAX - 1));
+	EXPECT_EQ(-ETIMEDOUT, distmind_timeline_wait(self->done, 1, 50));
+	ASSERT_EQ(0, distmind_timeline_signal(self->load, EXTENTS_MAX));
+	EXPECT_EQ(0, distmind_timeline_wait(self->done, 1, 10000));
+}
+
 TEST_F(weights, a_map_that_cannot_be_is_refused_with_the_reason)
 {
-	struct distmind_extent_record extent = { .size = SIZE / 2, .value = 1, .host = "a" };
+	struct distmind_extent_record extent = { .size = SIZE / 2, .value = 1 };
 	int load = distmind_timeline_fd(self->load);
 	struct distmind_buffer_info info;
 

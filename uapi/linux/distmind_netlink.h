@@ -79,11 +79,9 @@ enum distmind_preempt_rung {
 
 /**
  * enum distmind_extent_state - Whether an extent is there.
- * @DISTMIND_EXTENT_STATE_PRESENT: Its chunk has been read.
- * @DISTMIND_EXTENT_STATE_LOADING: Its chunk is on its way; jobs that use it
- *   wait.
- * @DISTMIND_EXTENT_STATE_ABSENT: Its chunk could not be read; jobs that use it
- *   fail.
+ * @DISTMIND_EXTENT_STATE_PRESENT: It has been read.
+ * @DISTMIND_EXTENT_STATE_LOADING: It is on its way; jobs that use it wait.
+ * @DISTMIND_EXTENT_STATE_ABSENT: It could not be read; jobs that use it fail.
  */
 enum distmind_extent_state {
 	DISTMIND_EXTENT_STATE_PRESENT,
@@ -192,8 +190,6 @@ enum {
 	DISTMIND_A_EXTENT_OFFSET = 1,
 	DISTMIND_A_EXTENT_SIZE,
 	DISTMIND_A_EXTENT_VALUE,
-	DISTMIND_A_EXTENT_CHUNK,
-	DISTMIND_A_EXTENT_HOST,
 	DISTMIND_A_EXTENT_STATE,
 
 	__DISTMIND_A_EXTENT_MAX,

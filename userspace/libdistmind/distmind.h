@@ -396,13 +396,11 @@ struct distmind_buffer_record {
 	uint32_t pins;
 };
 
-/* Which chunk of the memory pool fills which range of a weights buffer. */
+/* A range of a weights buffer that is filled at once. */
 struct distmind_extent_record {
 	uint64_t offset;
 	uint64_t size;
 	uint64_t value; /* of the buffer's timeline, from which on it is present */
-	uint8_t chunk[32];
-	char host[DISTMIND_NAME_LEN];
 	uint32_t state; /* enum distmind_extent_state */
 };
 
@@ -484,9 +482,10 @@ int distmind_pool_vgpu_set(struct distmind_pool *pool, const struct distmind_vgp
 int distmind_pool_vgpu_delete(struct distmind_pool *pool, uint32_t id);
 
 /*
- * Say which chunks will fill a weights buffer, by its number, in the order of their
- * offsets, after those that it has; timeline is the descriptor of the timeline that
- * says how far the load is.
+ * Say when which ranges of a weights buffer, by its number, will be filled, in the order
+ * of their offsets, after those that it has; timeline is the descriptor of the timeline
+ * that says how far the load is. At most 65536 of them; those that touch each other and
+ * have the same value are one.
  */
 int distmind_pool_extents_add(struct distmind_pool *pool, uint32_t buffer, int timeline,
 			      const struct distmind_extent_record *extents, size_t count);

@@ -9,7 +9,7 @@
 
 /* A message is a round trip to the kernel: one has many, each of at most EXTENT_LEN bytes. */
 #define EXTENTS_IN_A_MESSAGE 256
-#define EXTENT_LEN 128
+#define EXTENT_LEN 64
 
 static int put_extent(struct nl_msg *msg, const struct distmind_extent_record *extent)
 {
@@ -17,9 +17,7 @@ static int put_extent(struct nl_msg *msg, const struct distmind_extent_record *e
 
 	if (!nest || nla_put_u64(msg, DISTMIND_A_EXTENT_OFFSET, extent->offset) < 0 ||
 	    nla_put_u64(msg, DISTMIND_A_EXTENT_SIZE, extent->size) < 0 ||
-	    nla_put_u64(msg, DISTMIND_A_EXTENT_VALUE, extent->value) < 0 ||
-	    nla_put(msg, DISTMIND_A_EXTENT_CHUNK, sizeof(extent->chunk), extent->chunk) < 0 ||
-	    nla_put_string(msg, DISTMIND_A_EXTENT_HOST, extent->host) < 0)
+	    nla_put_u64(msg, DISTMIND_A_EXTENT_VALUE, extent->value) < 0)
 		return -ENOMEM;
 	nla_nest_end(msg, nest);
 	return 0;
@@ -58,8 +56,6 @@ static int add_record(struct listing *listing, struct nlattr *nest)
 		[DISTMIND_A_EXTENT_OFFSET] = { .type = NLA_U64 },
 		[DISTMIND_A_EXTENT_SIZE] = { .type = NLA_U64 },
 		[DISTMIND_A_EXTENT_VALUE] = { .type = NLA_U64 },
-		[DISTMIND_A_EXTENT_CHUNK] = { .minlen = 32, .maxlen = 32 },
-		[DISTMIND_A_EXTENT_HOST] = { .type = NLA_STRING, .maxlen = DISTMIND_NAME_LEN },
 		[DISTMIND_A_EXTENT_STATE] = { .type = NLA_U32 },
 	};
 	struct nlattr *table[DISTMIND_A_EXTENT_MAX + 1];
@@ -83,8 +79,6 @@ static int add_record(struct listing *listing, struct nlattr *nest)
 	record->offset = nla_get_u64(table[DISTMIND_A_EXTENT_OFFSET]);
 	record->size = nla_get_u64(table[DISTMIND_A_EXTENT_SIZE]);
 	record->value = nla_get_u64(table[DISTMIND_A_EXTENT_VALUE]);
-	memcpy(record->chunk, nla_data(table[DISTMIND_A_EXTENT_CHUNK]), sizeof(record->chunk));
-	nla_strlcpy(record->host, table[DISTMIND_A_EXTENT_HOST], sizeof(record->host));
 	record->state = nla_get_u32(table[DISTMIND_A_EXTENT_STATE]);
 	return 0;
 }

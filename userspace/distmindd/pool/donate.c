@@ -163,7 +163,6 @@ static void want(struct pass *pass, const struct model_chunk *chunk)
 	struct donate_pull *pull = pass->pull;
 	const uint8_t *digest = chunk->digest.bytes;
 	struct memory_piece *piece;
-	const char *first;
 
 	if (!pull || pull->count == PULL_CHUNKS || pull->bytes + chunk->size > PULL_BYTES ||
 	    chunks_have(donate->chunks, digest))
@@ -173,8 +172,7 @@ static void want(struct pass *pass, const struct model_chunk *chunk)
 			return;
 	piece = &pull->pieces[pull->count];
 	*piece = (struct memory_piece){ .length = chunk->size };
-	piece->donor_count = peers_of_chunk(donate->peers, donate->catalog, digest, piece->donors,
-					    &first);
+	piece->donor_count = peers_of_chunk(donate->peers, donate->catalog, digest, piece->donors);
 	if (!piece->donor_count ||
 	    memory_arena_allocate(donate->chunks->arena, chunk->size, &pull->chunks[pull->count]))
 		return;

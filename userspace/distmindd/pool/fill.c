@@ -33,7 +33,6 @@ struct fill {
 	uint32_t local_count, local_next;
 	struct memory_piece *pieces;
 	uint32_t piece_count;
-	char (*hosts)[DISTMIND_NAME_LEN];
 	uint64_t read_bytes, copied_bytes;
 	struct memory_transfer *transfer; /* NULL: none, or quiet */
 	sd_event_source *turn;
@@ -63,7 +62,6 @@ void fill_destroy(struct fill *fill)
 	sd_event_source_disable_unref(fill->turn);
 	free(fill->locals);
 	free(fill->pieces);
-	free(fill->hosts);
 	free(fill);
 }
 
@@ -140,7 +138,6 @@ static int find_sources(struct fill *fill, char *reason)
 {
 	const struct model_manifest *manifest = fill->request.manifest;
 	uint32_t donors[MEMORY_REPLICAS_MAX], count;
-	const char *host;
 
 	for (uint32_t i = 0; i < manifest->chunk_count; i++) {
 		const uint8_t *digest = manifest->chunks[i].digest.bytes;
@@ -150,15 +147,12 @@ static int find_sources(struct fill *fill, char *reason)
 			local->chunk = i;
 			fill->local_count++;
 			fill->copied_bytes += manifest->chunks[i].size;
-			host = fill->chunks->host.name;
 		} else {
-			count = peers_of_chunk(fill->peers, fill->chunks->catalog, digest, donors,
-					       &host);
+			count = peers_of_chunk(fill->peers, fill->chunks->catalog, digest, donors);
 			if (!count)
 				return lacking(fill, &manifest->chunks[i], reason);
 			add_piece(fill, i, donors, count);
 		}
-		snprintf(fill->hosts[i], sizeof(fill->hosts[i]), "%.31s", host);
 	}
 	return 0;
 }
@@ -251,8 +245,7 @@ struct fill *fill_create(struct chunks *chunks, struct peers *peers,
 	fill->arg = arg;
 	fill->locals = calloc(count + 1, sizeof(*fill->locals));
 	fill->pieces = calloc(count + 1, sizeof(*fill->pieces));
-	fill->hosts = calloc(count + 1, sizeof(*fill->hosts));
-	if (fill->locals && fill->pieces && fill->hosts)
+	if (fill->locals && fill->pieces)
 		*err = find_sources(fill, reason);
 	if (!*err && fill->piece_count)
 		*err = order_pieces(fill);
@@ -260,11 +253,6 @@ struct fill *fill_create(struct chunks *chunks, struct peers *peers,
 		return fill;
 	fill_destroy(fill);
 	return NULL;
-}
-
-const char *fill_host(const struct fill *fill, uint32_t chunk)
-{
-	return fill->hosts[chunk];
 }
 
 uint64_t fill_read_bytes(const struct fill *fill)

@@ -48,8 +48,6 @@ struct fill_ops {
 struct fill *fill_create(struct chunks *chunks, struct peers *peers,
 			 const struct fill_request *request, const struct fill_ops *ops, void *arg,
 			 int *err, char *reason);
-/* Who a chunk comes from. */
-const char *fill_host(const struct fill *fill, uint32_t chunk);
 uint64_t fill_read_bytes(const struct fill *fill);
 uint64_t fill_copied_bytes(const struct fill *fill);
 

@@ -124,7 +124,7 @@ int peers_find(const struct peers *peers, const char *host)
 }
 
 uint32_t peers_of_chunk(const struct peers *peers, struct catalog *catalog, const uint8_t *digest,
-			uint32_t *donors, const char **first)
+			uint32_t *donors)
 {
 	struct catalog_holder holders[CATALOG_REPLICAS_MAX];
 	size_t count = catalog_chunk_holders(catalog, digest, holders, CATALOG_REPLICAS_MAX);
@@ -132,14 +132,11 @@ uint32_t peers_of_chunk(const struct peers *peers, struct catalog *catalog, cons
 
 	if (count > CATALOG_REPLICAS_MAX)
 		count = CATALOG_REPLICAS_MAX;
-	*first = "";
 	for (size_t i = 0; i < count && found < MEMORY_REPLICAS_MAX; i++) {
 		int index = holders[i].live ? peers_find(peers, holders[i].host) : -ENOENT;
 
 		if (index < 0)
 			continue;
-		if (!found)
-			*first = holders[i].host;
 		donors[found++] = (uint32_t)index;
 	}
 	return found;

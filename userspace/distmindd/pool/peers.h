@@ -21,6 +21,6 @@ void peers_update(struct peers *peers, const struct catalog *catalog);
 int peers_find(const struct peers *peers, const char *host);
 /* Where a chunk can be read from; returns how many, at most MEMORY_REPLICAS_MAX. */
 uint32_t peers_of_chunk(const struct peers *peers, struct catalog *catalog, const uint8_t *digest,
-			uint32_t *donors, const char **first);
+			uint32_t *donors);
 
 #endif

@@ -268,27 +268,32 @@ static int open_staging(struct resident *resident, struct distmind_vgpu *vgpu, s
 	return err < 0 ? err : 0;
 }
 
+/* One for each group: between its chunks there is nothing but the zeros of the image. */
 static int install_extents(struct resident *resident, struct distmind_pool *kernel)
 {
-	const struct model_manifest *model = &resident->manifest->model;
-	struct distmind_extent_record *extents = calloc(model->chunk_count + 1, sizeof(*extents));
+	const struct grouping *grouping = &resident->grouping;
+	struct distmind_extent_record *extents = calloc(grouping->count, sizeof(*extents));
+	const struct model_chunk *chunks = resident->manifest->model.chunks;
 	struct distmind_buffer_info info;
+	uint32_t count = 0, first = 0;
 	int err = extents ? distmind_buffer_info(resident->buffer, &info) : -ENOMEM;
 
-	for (uint32_t i = 0; i < model->chunk_count && !err; i++) {
-		const struct model_chunk *chunk = &model->chunks[i];
+	for (uint32_t i = 0; i < grouping->count && !err; i++) {
+		uint32_t end = grouping->groups[i].end_chunk;
 
-		extents[i].offset = chunk->offset;
-		extents[i].size = chunk->size;
-		extents[i].value = grouping_find(&resident->grouping, i) + 1;
-		memcpy(extents[i].chunk, chunk->digest.bytes, sizeof(extents[i].chunk));
-		snprintf(extents[i].host, sizeof(extents[i].host), "%s",
-			 fill_host(resident->fill, i));
+		/* All chunks of its layers may be of the groups before. */
+		if (end == first)
+			continue;
+		extents[count].offset = chunks[first].offset;
+		extents[count].size = chunks[end - 1].offset + chunks[end - 1].size -
+				      chunks[first].offset;
+		extents[count++].value = i + 1;
+		first = end;
 	}
 	if (!err)
 		err = distmind_pool_extents_add(kernel, info.id,
 						distmind_timeline_fd(resident->timeline), extents,
-						model->chunk_count);
+						count);
 	free(extents);
 	return err;
 }
@@ -396,7 +401,8 @@ static json_t *describe_tensor(const struct resident *resident,
 {
 	const struct model_manifest *model = &resident->manifest->model;
 	json_t *shape = json_array();
-	uint64_t value = 0;
+	/* After the last bytes there may be empty ones, which the manifest aligns as well. */
+	uint64_t offset = tensor->size ? tensor->offset : 0, value = 0;
 
 	for (uint32_t i = 0; i < tensor->shape.rank; i++)
 		json_array_append_new(shape, json_integer((json_int_t)tensor->shape.extent[i]));
@@ -408,7 +414,7 @@ static json_t *describe_tensor(const struct resident *resident,
 	}
 	return json_pack("{s:s, s:s, s:o, s:I, s:I, s:I}", "name", tensor->name, "dtype",
 			 model_dtype_name(tensor->shape.dtype), "shape", shape, "offset",
-			 (json_int_t)tensor->offset, "size", (json_int_t)tensor->size, "value",
+			 (json_int_t)offset, "size", (json_int_t)tensor->size, "value",
 			 (json_int_t)value);
 }
 
