@@ -25,7 +25,7 @@ class Failure(Exception):
 
 
 class Guest:
-    memory = 1024
+    memory = 1280
 
     def __init__(self, run, index, command):
         self.run = run

@@ -12,7 +12,7 @@ from .paths import BUILD
 
 class UmlGuest(Guest):
     def __init__(self, run, index, command):
-        self.memory = 2048 if run.args.kernel == "uml-debug" else 1024
+        self.memory = 2048 if run.args.kernel == "uml-debug" else 1280
         super().__init__(run, index, command)
 
     def argv(self, output, link):
