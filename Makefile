@@ -9,13 +9,14 @@
 #   make check-cluster  what wants several hosts; K=uml|uml-debug
 #   make check-systemd  the installed units, in a guest that runs systemd
 #   make check-debug  guest tests on a kernel with KASAN, lockdep, kmemleak
+#   make check-smp  the same on several CPUs, in QEMU: slow
 #   make bench      the benchmarks
 #   make fuzz       the parsers, ten minutes each
-#   make vm         a shell in a guest; K=6.12|6.1|uml|uml-debug
+#   make vm         a shell in a guest; K=6.12|6.1|uml|uml-debug|smp
 #   make lint       what can be said of the source without running it
 #   make unit       the native tests
 #   make module, userspace, kselftest, benchmarks  parts, built
-#   make module-K   the module for a guest; make uml-kernel, uml-debug-kernel
+#   make module-K   the module for a guest; make uml-kernel, uml-debug-kernel, smp-kernel
 #   make setup      what the rest needs of the machine, once
 #   make netlink    what is generated from uapi/distmind.yaml
 #   make clean      all but what was fetched
@@ -92,8 +93,8 @@ netlink: setup
 
 # The guests
 
-.PHONY: setup setup-guests uml-kernel uml-debug-kernel vm
-.PHONY: module-6.1 module-6.12 module-uml module-uml-debug
+.PHONY: setup setup-guests uml-kernel uml-debug-kernel smp-kernel vm
+.PHONY: module-6.1 module-6.12 module-uml module-uml-debug module-smp
 setup: | $(O)
 	@scripts/setup $(BUILD) packages guests source
 
@@ -101,28 +102,31 @@ setup: | $(O)
 setup-guests: | $(O)
 	@scripts/setup $(BUILD) packages guests
 
-uml-kernel uml-debug-kernel: %-kernel: setup-guests
-	@scripts/uml-kernel $(BUILD) $*
+uml-kernel uml-debug-kernel smp-kernel: %-kernel: setup-guests
+	@scripts/kernel $(BUILD) $*
 
-module-uml module-uml-debug: module-%: %-kernel
+module-uml module-uml-debug module-smp: module-%: %-kernel
 	scripts/module $(BUILD) $*
 
 module-6.1 module-6.12: module-%: setup-guests
 	scripts/module $(BUILD) $*
 
-vm: $(if $(filter uml%,$(K)),$(K)-kernel,setup-guests)
+vm: $(if $(filter uml% smp,$(K)),$(K)-kernel,setup-guests)
 	$(call quietly,userspace)
 	$(call quietly,module-$(K))
 	@tests/vm/vm -k $(K) --rxe --shell
 
 # Tests
 
-.PHONY: check check-cluster check-debug check-systemd demo demo-pool bench lint
+.PHONY: check check-cluster check-debug check-smp check-systemd demo demo-pool bench lint
 check: setup
 	@T='$(T)' scripts/check $(BUILD) native 6.1 6.12
 
 check-debug: setup uml-debug-kernel
 	@T='$(T)' RESULTS=$(BUILD)/results.debug scripts/check $(BUILD) uml-debug
+
+check-smp: setup smp-kernel
+	@T='$(T)' RESULTS=$(BUILD)/results.smp scripts/check $(BUILD) smp
 
 # Several stock kernels at once are more than two CPUs can emulate.
 check-cluster: K = uml

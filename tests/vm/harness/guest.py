@@ -39,6 +39,9 @@ class Guest:
         self.process = None
         self.output = None
         self.partial = b""
+        # KASAN has an eighth of it.
+        if run.args.kernel in ("uml-debug", "smp"):
+            self.memory = 2048
         if run.args.mem:
             self.memory = run.args.mem
 

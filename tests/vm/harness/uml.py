@@ -11,10 +11,6 @@ from .paths import BUILD
 
 
 class UmlGuest(Guest):
-    def __init__(self, run, index, command):
-        self.memory = 2048 if run.args.kernel == "uml-debug" else 1280
-        super().__init__(run, index, command)
-
     def argv(self, output, link):
         linux = BUILD / "guests" / self.kernel / "linux"
         if not linux.exists():
