@@ -56,7 +56,9 @@ TRACEFS_LIBS = $(shell $(PKG_CONFIG) --libs libtracefs libtraceevent)
 SMARTCOLS_LIBS = $(shell $(PKG_CONFIG) --libs smartcols)
 
 LIB_SRC := $(wildcard userspace/libdistmind/*.c)
-COMMON_SRC := $(wildcard userspace/common/*.c)
+# How distmindd is talked to: the library's, the daemon's and the tool's.
+MESSAGE_SRC := userspace/common/message.c
+COMMON_SRC := $(filter-out $(MESSAGE_SRC),$(wildcard userspace/common/*.c))
 PLACEMENT_SRC := $(wildcard userspace/placement/*.c)
 ROUTER_SRC := $(wildcard userspace/router/*.c)
 PLANNER_SRC := $(wildcard userspace/planner/*.c)
@@ -98,7 +100,7 @@ $(O)/obj/userspace/.flags: FORCE
 .PHONY: FORCE
 FORCE:
 
-$(call us_objects,$(LIB_SRC)): US_OBJ_CFLAGS = -fPIC -fvisibility=default $(NL_CFLAGS)
+$(call us_objects,$(LIB_SRC) $(MESSAGE_SRC)): US_OBJ_CFLAGS = -fPIC -fvisibility=default $(NL_CFLAGS)
 $(call us_objects,$(CTL_SRC) $(SIM_SRC)): US_OBJ_CFLAGS = $(SMARTCOLS_CFLAGS) $(TRACEFS_CFLAGS)
 $(call us_objects,$(ENGINE_CPU_SRC)): US_OBJ_CFLAGS = $(OPENBLAS_CFLAGS)
 
@@ -106,7 +108,7 @@ $(O)/obj/userspace/%.o: userspace/%.c $(O)/obj/userspace/.flags
 	@mkdir -p $(@D)
 	$(call us_say,CC,$@)$(CC) $(US_CFLAGS) $(US_OBJ_CFLAGS) -c $< -o $@
 
-$(LIB): $(call us_objects,$(LIB_SRC)) userspace/libdistmind/libdistmind.map
+$(LIB): $(call us_objects,$(LIB_SRC) $(MESSAGE_SRC)) userspace/libdistmind/libdistmind.map
 	@mkdir -p $(@D)
 	$(call us_say,LD,$@)$(CC) $(CFLAGS) $(EXTRA_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,-z,defs \
 		-Wl,--version-script=userspace/libdistmind/libdistmind.map \
@@ -121,7 +123,7 @@ US_LINK = $(CC) $(CFLAGS) $(EXTRA_CFLAGS) $(LDFLAGS) $(filter %.o,$^) -L$(O)/lib
 	-Wl,-rpath,'$$ORIGIN/../lib' -Wl,--as-needed
 
 $(O)/bin/distmindd: $(call us_objects,$(DAEMON_SRC) $(PLACEMENT_SRC) $(CATALOG_SRC) $(MEMORY_SRC) \
-		$(MODEL_SRC) $(SHARDING_SRC) $(PLANNER_SRC) $(COMMON_SRC)) $(LIB_LINK)
+		$(MODEL_SRC) $(SHARDING_SRC) $(PLANNER_SRC) $(COMMON_SRC) $(MESSAGE_SRC)) $(LIB_LINK)
 	@mkdir -p $(@D)
 	$(call us_say,LD,$@)$(US_LINK) $(SYSTEMD_LIBS) -lsqlite3 -lcurl -lcrypto -lxxhash -ljansson -libverbs \
 		-lrdmacm -linih -lm -o $@
@@ -142,7 +144,7 @@ $(call us_objects,userspace/distmindctl/completion.c): userspace/distmindctl/dis
 # what distmindd's configuration says.
 CTL_CONFIG_SRC := userspace/distmindd/common/config.c userspace/distmindd/common/log.c
 $(O)/bin/distmindctl: $(call us_objects,$(CTL_SRC) $(MODEL_SRC) $(PLACEMENT_SRC) $(COMMON_SRC) \
-		$(CTL_CONFIG_SRC) userspace/libdistmind/service.c) $(LIB_LINK)
+		$(CTL_CONFIG_SRC) $(MESSAGE_SRC) userspace/libdistmind/service.c) $(LIB_LINK)
 	@mkdir -p $(@D)
 	$(call us_say,LD,$@)$(US_LINK) $(SMARTCOLS_LIBS) $(TRACEFS_LIBS) $(SYSTEMD_LIBS) -lcrypto -lxxhash \
 		-ljansson -linih -lm -o $@

@@ -311,7 +311,7 @@ static bool answer_late(struct model_daemon *daemon, const json_t *request, cons
 static void a_reply_that_comes_too_late_is_of_no_other_request(void **state)
 {
 	struct distmind_service_request request = { .timeout_ms = 1 };
-	struct distmind_service_reply reply;
+	struct message reply;
 	struct distmind_service service;
 
 	(void)state;
@@ -319,11 +319,11 @@ static void a_reply_that_comes_too_late_is_of_no_other_request(void **state)
 	assert_int_equal(distmind_service_open(&service), 0);
 	request.body = json_pack("{s:s}", "op", "first");
 	assert_int_equal(distmind_service_ask(&service, &request, &reply), -ETIMEDOUT);
-	distmind_service_reply_end(&reply);
+	message_clear(&reply);
 	request = (struct distmind_service_request){ .body = json_pack("{s:s}", "op", "second") };
 	assert_int_equal(distmind_service_ask(&service, &request, &reply), 0);
 	assert_int_equal(json_integer_value(json_object_get(reply.body, "number")), 2);
-	distmind_service_reply_end(&reply);
+	message_clear(&reply);
 	distmind_service_close(&service);
 	model_daemon_stop();
 	model_daemon_end();
@@ -382,7 +382,7 @@ static void descriptors_that_are_wrong_are_refused(void **state)
 	script.fds = 4;
 	refused(-EPROTO, "4 descriptors");
 	script.fds = 5;
-	refused(-EPROTO, "too long");
+	refused(-EPROTO, "more than 4 descriptors");
 	script.fds = 3;
 	kernel.buffer_size = 4096;
 	refused(-EPROTO, "size: more than the buffer has");

@@ -5,7 +5,9 @@
  */
 #include "service_bed.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
 
 #ifndef SO_PASSRIGHTS
@@ -395,7 +397,7 @@ static void every_field_is_checked(void **state)
 	reply = receive(fd);
 	assert_string_equal(json_string_value(json_object_get(reply.body, "errno")), "EBADMSG");
 	assert_contains(json_string_value(json_object_get(reply.body, "reason")),
-			"not a JSON object");
+			"no JSON object");
 	message_clear(&reply);
 	wait_until(!bed.models->service.count);
 	close(fd);
@@ -424,7 +426,7 @@ static void descriptors_of_an_empty_message_are_closed(void **state)
 	fd = connect_client();
 	be_somebody(1000);
 	assert_int_equal(sendmsg(fd, &empty, 0), 0);
-	wait_until(!bed.models->service.count);
+	wait_until(!bed.models->service.count && !errands_of(bed.models->errands, 1000));
 	close(pipes[1]);
 	/* The end of a pipe comes when nobody has its other end. */
 	assert_int_equal(read(pipes[0], &byte, 1), 0);
@@ -433,9 +435,105 @@ static void descriptors_of_an_empty_message_are_closed(void **state)
 }
 
 /*
- * The last close of a file can take as long as whoever made it likes, and a message that
- * nobody receives is closed too: it must not get here at all.
+ * A TCP socket whose close waits, for as long as it is told to, because the other side does
+ * not read what was written.
  */
+struct lingering {
+	int socket, other;
+};
+
+static void linger(struct lingering *lingering)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET,
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct linger time = { .l_onoff = 1, .l_linger = WAIT_S };
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(address);
+	char bytes[65536] = { 0 };
+
+	assert_int_equal(bind(listener, (struct sockaddr *)&address, len), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
+	lingering->socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(lingering->socket, (struct sockaddr *)&address, len), 0);
+	lingering->other = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(lingering->other >= 0);
+	close(listener);
+	assert_int_equal(setsockopt(lingering->socket, SOL_SOCKET, SO_LINGER, &time, sizeof(time)),
+			 0);
+	while (send(lingering->socket, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+	assert_int_equal(errno, EAGAIN);
+}
+
+/* So many of it, with a message of these bytes. */
+static void send_lingering(int fd, const struct lingering *lingering, const char *text,
+			   unsigned int count)
+{
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(16 * sizeof(int))];
+	} control = { .header = { .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS,
+				  .cmsg_len = CMSG_LEN(count * sizeof(int)) } };
+	struct iovec part = { .iov_base = (void *)text, .iov_len = strlen(text) };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
+				  .msg_controllen = CMSG_SPACE(count * sizeof(int)) };
+
+	for (unsigned int i = 0; i < count; i++)
+		memcpy(CMSG_DATA(&control.header) + i * sizeof(int), &lingering->socket,
+		       sizeof(int));
+	assert_int_equal(sendmsg(fd, &message, 0), (ssize_t)strlen(text));
+}
+
+/*
+ * Whatever the message is, and whether anybody receives it: its descriptors are somebody
+ * else's work, and the daemon serves on.
+ */
+static void a_descriptor_whose_close_takes_long_holds_nobody_up(void **state)
+{
+	static const struct {
+		const char *first, *text;
+		unsigned int count;
+	} cases[] = {
+		{ NULL, "{\"op\": \"list\"}", 1 }, /* nobody wants it */
+		{ NULL, "{\"op\": \"push\", \"model\": \"x\"}", 1 }, /* refused */
+		{ NULL, "{\"op\": \"list\"}", 16 }, /* too many */
+		{ NULL, "nonsense", 1 },
+		{ NULL, "", 1 },
+		{ "nonsense", "{\"op\": \"list\"}", 1 }, /* the connection ends before it */
+	};
+	struct lingering lingering;
+	struct message reply;
+	int fd, other;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		linger(&lingering);
+		fd = connect_client();
+		be_somebody(1000);
+		turns_reset();
+		if (cases[i].first)
+			assert_true(send(fd, cases[i].first, strlen(cases[i].first), 0) > 0);
+		send_lingering(fd, &lingering, cases[i].text, cases[i].count);
+		/* The daemon's are the last ones from here on. */
+		close(lingering.socket);
+		wait_until(errands_of(bed.models->errands, 1000));
+		for (int round = 0; round < 3; round++) {
+			other = connect_client();
+			reply = ask(other, json_pack("{s:s}", "op", "list"), NULL, 0);
+			expect_ok(&reply);
+			message_clear(&reply);
+			hang_up(other);
+		}
+		/* It is still being closed, and nobody has waited for that. */
+		assert_true(errands_of(bed.models->errands, 1000) > 0);
+		assert_true(turns_account()->longest.us < 1000000);
+		close(lingering.other);
+		close(fd);
+		wait_until(!bed.models->service.count && !errands_of(bed.models->errands, 1000));
+	}
+}
+
 static void descriptors_are_taken_of_root_alone(void **state)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -469,15 +567,16 @@ static void who_does_not_read_answers_gets_few(void **state)
 	struct message message;
 	uint32_t answers = 0;
 	const char *why;
+	json_t *list;
 	int fd, err;
 
 	(void)state;
 	fd = connect_client();
 	be_somebody(1000);
-	for (int i = 0; i < 100 && bed.models->service.count; i++) {
-		say(fd, json_pack("{s:s}", "op", "list"), NULL, 0);
-		assert_true(sd_event_run(bed.loop, 0) >= 0);
-	}
+	list = json_pack("{s:s}", "op", "list");
+	for (int i = 0; i < 100 && !message_send(fd, list, NULL, 0); i++)
+		assert_true(turns_run(bed.loop, 0) >= 0);
+	json_decref(list);
 	wait_until(!bed.models->service.count);
 	/* One error says that questions were left unread; then come the answers. */
 	while ((err = message_receive(fd, &message, &why)) != -EPIPE) {
@@ -533,6 +632,7 @@ int main(void)
 		SERVICE_TEST(descriptors_of_an_empty_message_are_closed),
 		SERVICE_TEST(there_are_descriptors_for_all_connections),
 		SERVICE_TEST(who_does_not_read_answers_gets_few),
+		SERVICE_TEST(a_descriptor_whose_close_takes_long_holds_nobody_up),
 		SERVICE_TEST(descriptors_are_taken_of_root_alone),
 	};
 

@@ -13,6 +13,7 @@
 #include "../../userspace/distmindd/pool/models.h"
 #include "../../userspace/model/image.h"
 
+#include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -124,6 +125,7 @@ static inline int connect_client(void)
 
 	strcpy(address.sun_path, bed.config.socket);
 	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
 	wait_until(bed.models->service.count > before);
 	return fd;
 }
@@ -133,6 +135,7 @@ static inline void be_somebody(uint32_t uid)
 {
 	bed.models->service.clients->root = !uid;
 	bed.models->service.clients->uid = uid;
+	bed.models->service.clients->payer = uid;
 }
 
 static inline void hang_up(int fd)

@@ -38,7 +38,7 @@ UNIT_POOL := $(filter $(foreach library,placement router planner sharding model 
 unit_objects = $(patsubst %.c,$(O)/unit/obj/%.o,$(1))
 unit_archive = $(O)/unit/lib/$(1).a
 
-$(call unit_archive,common): $(call unit_objects,$(COMMON_SRC))
+$(call unit_archive,common): $(call unit_objects,$(COMMON_SRC) $(MESSAGE_SRC))
 $(call unit_archive,placement): $(call unit_objects,$(PLACEMENT_SRC))
 $(call unit_archive,router): $(call unit_objects,$(ROUTER_SRC))
 $(call unit_archive,planner): $(call unit_objects,$(PLANNER_SRC))

@@ -139,13 +139,15 @@ static void keeping_ends_with_the_eviction(void **state)
 static void keeping_waits_for_loads(void **state)
 {
 	struct sample a, b;
-	int fd;
+	int fd, first;
 
 	(void)state;
 	give_away(&a, 0, "a", 300000, 0);
 	give_away(&b, 1, "b", 300000, 0);
 	fd = connect_client();
-	load(&a);
+	first = connect_client();
+	/* There is no time to keep anything before the next load. */
+	load_sample(first, &a);
 	donor.holds = true;
 	say(fd, load_op("b"), NULL, 0);
 	wait_until(donor.transfer);
@@ -157,6 +159,7 @@ static void keeping_waits_for_loads(void **state)
 	receive_weights(fd, &b);
 	wait_until(!keeping());
 	assert_int_equal(cached_bytes(), bytes_from(&a, 0) + bytes_from(&b, 0));
+	hang_up(first);
 	hang_up(fd);
 	free_sample(&a);
 	free_sample(&b);

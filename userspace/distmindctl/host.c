@@ -81,7 +81,7 @@ static int host_show(struct ctl *ctl, int argc, char **argv)
 {
 	struct distmind_service service = { .fd = -1 };
 	struct distmind_service_request request = { 0 };
-	struct distmind_service_reply reply;
+	struct message reply;
 	struct print print;
 	int ret;
 
@@ -96,7 +96,7 @@ static int host_show(struct ctl *ctl, int argc, char **argv)
 		print_list_close(&print);
 		ret = ctl_print_close(ctl, &print);
 	}
-	distmind_service_reply_end(&reply);
+	message_clear(&reply);
 	distmind_service_close(&service);
 	return ret;
 }
@@ -161,7 +161,7 @@ static int host_forget(struct ctl *ctl, int argc, char **argv)
 	};
 	struct distmind_service service = { .fd = -1 };
 	struct distmind_service_request request = { 0 };
-	struct distmind_service_reply reply;
+	struct message reply;
 	char doing[128], *models;
 	int ret;
 
@@ -184,7 +184,7 @@ static int host_forget(struct ctl *ctl, int argc, char **argv)
 					     "with it, see: distmindctl model list", argv[0]);
 		free(models);
 	}
-	distmind_service_reply_end(&reply);
+	message_clear(&reply);
 	distmind_service_close(&service);
 	return ret;
 }

@@ -23,11 +23,11 @@ int model_fail(struct ctl *ctl, const struct distmind_service *service, int erro
 
 int model_ask(struct ctl *ctl, struct distmind_service *service,
 	      const struct distmind_service_request *request,
-	      struct distmind_service_reply *reply, const char *doing)
+	      struct message *reply, const char *doing)
 {
 	int err = 0;
 
-	*reply = (struct distmind_service_reply){ 0 };
+	*reply = (struct message){ 0 };
 	if (service->fd < 0)
 		err = distmind_service_open(service);
 	if (err)
@@ -125,7 +125,7 @@ int model_ask_list(struct ctl *ctl, const char *doing,
 {
 	struct distmind_service service = { .fd = -1 };
 	struct distmind_service_request request = { .body = json_pack("{s:s}", "op", "list") };
-	struct distmind_service_reply reply;
+	struct message reply;
 	json_t *document = NULL;
 	int ret;
 
@@ -135,7 +135,7 @@ int model_ask_list(struct ctl *ctl, const char *doing,
 		ret = ret ? model_fail(ctl, &service, ret, doing) : print(ctl, document);
 		json_decref(document);
 	}
-	distmind_service_reply_end(&reply);
+	message_clear(&reply);
 	distmind_service_close(&service);
 	return ret;
 }
@@ -245,7 +245,7 @@ static int carry_out(struct ctl *ctl, struct change *change)
 {
 	struct distmind_service service = { .fd = -1 };
 	struct distmind_service_request request = { .body = change->body };
-	struct distmind_service_reply reply;
+	struct message reply;
 	struct model_progress progress;
 	int ret;
 
@@ -260,7 +260,7 @@ static int carry_out(struct ctl *ctl, struct change *change)
 	model_progress_end(&progress);
 	if (!ret)
 		ret = finish(ctl, change, reply.body);
-	distmind_service_reply_end(&reply);
+	message_clear(&reply);
 	distmind_service_close(&service);
 	return ret;
 }
@@ -386,7 +386,7 @@ static int model_verify(struct ctl *ctl, int argc, char **argv)
 {
 	struct distmind_service service = { .fd = -1 };
 	struct distmind_service_request request = { .progress = model_progress_show };
-	struct distmind_service_reply reply;
+	struct message reply;
 	struct model_progress progress;
 	char doing[128];
 	int ret;
@@ -405,7 +405,7 @@ static int model_verify(struct ctl *ctl, int argc, char **argv)
 	model_progress_end(&progress);
 	if (!ret)
 		ret = print_verdict(ctl, argv[0], reply.body);
-	distmind_service_reply_end(&reply);
+	message_clear(&reply);
 	distmind_service_close(&service);
 	return ret;
 }

@@ -18,7 +18,7 @@ int model_name_check(struct ctl *ctl, const char *word);
  */
 int model_ask(struct ctl *ctl, struct distmind_service *service,
 	      const struct distmind_service_request *request,
-	      struct distmind_service_reply *reply, const char *doing);
+	      struct message *reply, const char *doing);
 /* The same for a part of the reply that is not what it should be. */
 int model_fail(struct ctl *ctl, const struct distmind_service *service, int error,
 	       const char *doing);

@@ -56,7 +56,7 @@ static int digest(struct push *push)
 		     CTL_OK;
 }
 
-static int take_missing(struct push *push, const struct distmind_service_reply *reply)
+static int take_missing(struct push *push, const struct message *reply)
 {
 	const struct model_manifest *manifest = &push->image.manifest;
 	uint64_t count;
@@ -88,7 +88,7 @@ static int take_missing(struct push *push, const struct distmind_service_reply *
 static int announce(struct push *push)
 {
 	struct distmind_service_request request = { .fd_count = 1 };
-	struct distmind_service_reply reply;
+	struct message reply;
 	size_t len;
 	char *text;
 	int fd, ret;
@@ -97,7 +97,7 @@ static int announce(struct push *push)
 	if (ret)
 		return ctl_fail(push->ctl, "cannot %s: %s; free memory and try again", push->doing,
 				strerror(-ret));
-	fd = distmind_service_memfd("manifest", text, len);
+	fd = message_memfd(text, len);
 	free(text);
 	if (fd < 0)
 		return ctl_fail(push->ctl, "cannot %s: memfd: %s; free memory and try again",
@@ -109,7 +109,7 @@ static int announce(struct push *push)
 	close(fd);
 	if (!ret)
 		ret = take_missing(push, &reply);
-	distmind_service_reply_end(&reply);
+	message_clear(&reply);
 	return ret;
 }
 
@@ -147,7 +147,7 @@ static int fill(struct push *push, uint32_t first, uint32_t *count, uint64_t *by
 		++*count;
 	}
 	if (!err)
-		err = distmind_service_seal(fd);
+		err = message_seal(fd);
 	if (!err)
 		return fd;
 	if (fd >= 0)
@@ -165,7 +165,7 @@ static int send_chunks(struct push *push)
 	model_progress_begin(&progress, push->ctl, "sending");
 	for (first = 0; first < push->missing_count && !ret; first += count, done += bytes) {
 		struct distmind_service_request request = { .fd_count = 1 };
-		struct distmind_service_reply reply;
+		struct message reply;
 		int fd = fill(push, first, &count, &bytes);
 
 		model_progress_show(done, push->missing_bytes, &progress);
@@ -179,7 +179,7 @@ static int send_chunks(struct push *push)
 					 (json_int_t)first, "count", (json_int_t)count);
 		ret = model_ask(push->ctl, &push->service, &request, &reply, push->doing);
 		close(fd);
-		distmind_service_reply_end(&reply);
+		message_clear(&reply);
 	}
 	model_progress_end(&progress);
 	return ret;
@@ -216,7 +216,7 @@ static int report(struct push *push, uint64_t new_bytes)
 static int commit(struct push *push)
 {
 	struct distmind_service_request request = { .progress = model_progress_show };
-	struct distmind_service_reply reply;
+	struct message reply;
 	struct model_progress progress;
 	uint64_t new_bytes = 0;
 	int ret, err;
@@ -232,7 +232,7 @@ static int commit(struct push *push)
 		ret = err ? model_fail(push->ctl, &push->service, err, push->doing) :
 			    report(push, new_bytes);
 	}
-	distmind_service_reply_end(&reply);
+	message_clear(&reply);
 	return ret;
 }
 

@@ -109,7 +109,7 @@ int model_show(struct ctl *ctl, int argc, char **argv)
 	};
 	struct distmind_service service = { .fd = -1 };
 	struct distmind_service_request request = { 0 };
-	struct distmind_service_reply reply;
+	struct message reply;
 	struct model_view view;
 	json_t *document;
 	char doing[128];
@@ -135,7 +135,7 @@ int model_show(struct ctl *ctl, int argc, char **argv)
 			model_view_destroy(&view);
 		}
 	}
-	distmind_service_reply_end(&reply);
+	message_clear(&reply);
 	distmind_service_close(&service);
 	return ret;
 }

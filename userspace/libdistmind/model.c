@@ -112,7 +112,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp((*x)->name, (*y)->name);
 }
 
-static int read_tensors(struct distmind_model *model, const struct distmind_service_reply *reply)
+static int read_tensors(struct distmind_model *model, const struct message *reply)
 {
 	const json_t *tensors;
 	int err = distmind_service_object(&model->service, reply, FD_TENSORS, &model->described);
@@ -168,7 +168,7 @@ static int read_info(struct distmind_model *model, const json_t *body)
 }
 
 static int take(struct distmind_model *model, struct distmind_vgpu *vgpu,
-		const struct distmind_service_reply *reply)
+		const struct message *reply)
 {
 	struct distmind_service *service = &model->service;
 	int err = read_info(model, reply->body);
@@ -224,7 +224,7 @@ static int load(struct distmind_model *model, struct distmind_vgpu *vgpu, const 
 {
 	struct distmind_service *service = &model->service;
 	struct distmind_service_request request = { 0 };
-	struct distmind_service_reply reply;
+	struct message reply;
 	struct distmind_vgpu_info info;
 	uint32_t deadline_ms = options->deadline_ms ? options->deadline_ms : DEADLINE_DEFAULT_MS;
 	int err;
@@ -243,7 +243,7 @@ static int load(struct distmind_model *model, struct distmind_vgpu *vgpu, const 
 	err = distmind_service_ask(service, &request, &reply);
 	if (!err)
 		err = take(model, vgpu, &reply);
-	distmind_service_reply_end(&reply);
+	message_clear(&reply);
 	return err;
 }
 
@@ -330,7 +330,7 @@ struct distmind_timeline *distmind_model_timeline(const struct distmind_model *m
 int distmind_model_state(struct distmind_model *model, char *reason)
 {
 	struct distmind_service_request request = { .timeout_ms = REPLY_EXTRA_MS };
-	struct distmind_service_reply reply;
+	struct message reply;
 	bool loading = false;
 	int err;
 
@@ -338,7 +338,7 @@ int distmind_model_state(struct distmind_model *model, char *reason)
 	err = distmind_service_ask(&model->service, &request, &reply);
 	if (!err)
 		loading = json_is_true(json_object_get(reply.body, "loading"));
-	distmind_service_reply_end(&reply);
+	message_clear(&reply);
 	if (reason)
 		snprintf(reason, DISTMIND_REASON_LEN, "%.*s", DISTMIND_REASON_LEN - 1,
 			 err ? model->service.reason : "");

@@ -4,15 +4,12 @@
 #include "../common/clock.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -20,8 +17,6 @@
 #define BODY_MAX (1U << 30)
 
 #define VERSIONS "use a distmindd of the same version"
-
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
 
 int distmind_service_fail(struct distmind_service *service, int error, const char *format, ...)
 {
@@ -76,37 +71,15 @@ static int lost(struct distmind_service *service, int error)
 static int transmit(struct distmind_service *service,
 		    const struct distmind_service_request *request)
 {
-	size_t fds = request->fd_count * sizeof(int);
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(DISTMIND_SERVICE_FDS * sizeof(int))];
-	} control = { 0 };
-	struct iovec part;
-	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
-	char *text = request->body ? json_dumps(request->body, JSON_COMPACT) : NULL;
-	ssize_t sent;
-	int err = 0;
+	int err = request->body ? message_send(service->fd, request->body, request->fds,
+					       request->fd_count) :
+				  -ENOMEM;
 
-	if (!text)
-		return distmind_service_fail(service, -ENOMEM, "out of memory");
-	part = (struct iovec){ .iov_base = text, .iov_len = strlen(text) };
-	if (request->fd_count) {
-		control.header = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
-						   .cmsg_type = SCM_RIGHTS,
-						   .cmsg_len = CMSG_LEN(fds) };
-		memcpy(CMSG_DATA(&control.header), request->fds, fds);
-		message.msg_control = &control;
-		message.msg_controllen = CMSG_SPACE(fds);
-	}
-	if (part.iov_len > DISTMIND_SERVICE_MESSAGE_MAX)
-		err = distmind_service_fail(service, -EMSGSIZE, "the request is too long");
-	do {
-		sent = err ? 0 : sendmsg(service->fd, &message, MSG_NOSIGNAL);
-	} while (sent < 0 && errno == EINTR);
-	if (sent < 0)
-		err = lost(service, -errno);
-	free(text);
-	return err;
+	if (err == -ENOMEM)
+		return distmind_service_fail(service, err, "out of memory");
+	if (err == -EMSGSIZE)
+		return distmind_service_fail(service, err, "the request is too long");
+	return err ? lost(service, err) : 0;
 }
 
 static int await(struct distmind_service *service, uint64_t deadline)
@@ -128,67 +101,18 @@ static int await(struct distmind_service *service, uint64_t deadline)
 	return 0;
 }
 
-/* Whatever came along, also with a message that is refused. */
-static void take_descriptors(struct msghdr *message, struct distmind_service_reply *reply)
+static int receive(struct distmind_service *service, struct message *reply)
 {
-	struct cmsghdr *header;
+	const char *why;
+	int err = message_receive(service->fd, reply, &why);
 
-	for (header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
-		size_t size = header->cmsg_len - CMSG_LEN(0);
-
-		if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; i + sizeof(int) <= size; i += sizeof(int)) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(header) + i, sizeof(fd));
-			if (reply->fd_count < DISTMIND_SERVICE_FDS)
-				reply->fds[reply->fd_count++] = fd;
-			else
-				close(fd);
-		}
-	}
-}
-
-static int receive(struct distmind_service *service, struct distmind_service_reply *reply)
-{
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(DISTMIND_SERVICE_FDS * sizeof(int))];
-	} control;
-	struct iovec part = { .iov_len = DISTMIND_SERVICE_MESSAGE_MAX };
-	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
-				  .msg_controllen = sizeof(control) };
-	json_error_t error;
-	ssize_t size;
-	int err = 0;
-
-	part.iov_base = malloc(part.iov_len);
-	if (!part.iov_base)
-		return distmind_service_fail(service, -ENOMEM, "out of memory");
-	do {
-		size = recvmsg(service->fd, &message, MSG_CMSG_CLOEXEC);
-	} while (size < 0 && errno == EINTR);
-	if (size >= 0)
-		take_descriptors(&message, reply);
-	if (size < 0) {
-		err = lost(service, -errno);
-	} else if (!size) {
-		err = distmind_service_fail(service, -ECONNRESET,
-					    "distmindd has closed the connection: see its log");
-	} else if (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
-		err = distmind_service_fail(service, -EPROTO,
-					    "distmindd's reply is too long: " VERSIONS);
-	} else {
-		reply->body = json_loadb(part.iov_base, (size_t)size, JSON_REJECT_DUPLICATES,
-					 &error);
-		if (!json_is_object(reply->body))
-			err = distmind_service_fail(service, -EPROTO,
-						    "distmindd's reply is no JSON object: "
-						    VERSIONS);
-	}
-	free(part.iov_base);
-	return err;
+	if (err == -EPIPE)
+		return distmind_service_fail(service, -ECONNRESET,
+					     "distmindd has closed the connection: see its log");
+	if (err == -EBADMSG)
+		return distmind_service_fail(service, -EPROTO, "distmindd's reply: %s: " VERSIONS,
+					     why);
+	return err ? lost(service, err) : 0;
 }
 
 static int errno_of(const char *name)
@@ -244,17 +168,18 @@ static bool is_late(struct distmind_service *service, const json_t *body)
 
 static int exchange(struct distmind_service *service,
 		    const struct distmind_service_request *request,
-		    struct distmind_service_reply *reply)
+		    struct message *reply)
 {
 	uint64_t deadline = request->timeout_ms ? clock_ms() + request->timeout_ms : 0;
 	int ret;
 
-	*reply = (struct distmind_service_reply){ 0 };
+	reply->body = NULL;
+	reply->fd_count = 0;
 	ret = transmit(service, request);
 	if (ret)
 		return ret;
 	do {
-		distmind_service_reply_end(reply);
+		message_clear(reply);
 		ret = await(service, deadline);
 		if (ret == -ETIMEDOUT)
 			service->late++;
@@ -276,16 +201,16 @@ static void be_seen(struct distmind_service *service, uint32_t timeout_ms)
 	struct distmind_service_request request = {
 		.body = json_pack("{s:s}", "op", "state"), .timeout_ms = timeout_ms,
 	};
-	struct distmind_service_reply reply;
+	struct message reply;
 
 	exchange(service, &request, &reply);
-	distmind_service_reply_end(&reply);
+	message_clear(&reply);
 	json_decref(request.body);
 }
 
 int distmind_service_ask(struct distmind_service *service,
 			 const struct distmind_service_request *request,
-			 struct distmind_service_reply *reply)
+			 struct message *reply)
 {
 	int ret = exchange(service, request, reply);
 
@@ -296,14 +221,6 @@ int distmind_service_ask(struct distmind_service *service,
 	}
 	json_decref(request->body);
 	return ret;
-}
-
-void distmind_service_reply_end(struct distmind_service_reply *reply)
-{
-	json_decref(reply->body);
-	for (unsigned int i = 0; i < reply->fd_count; i++)
-		close(reply->fds[i]);
-	*reply = (struct distmind_service_reply){ 0 };
 }
 
 int distmind_service_number(struct distmind_service *service, const json_t *object,
@@ -319,51 +236,22 @@ int distmind_service_number(struct distmind_service *service, const json_t *obje
 	return 0;
 }
 
-int distmind_service_read(struct distmind_service *service,
-			  const struct distmind_service_reply *reply, unsigned int index,
-			  void **data, size_t *size)
+int distmind_service_read(struct distmind_service *service, const struct message *reply,
+			  unsigned int index, void **data, size_t *size)
 {
-	struct stat status;
-	size_t done = 0;
-	char *copy;
+	const char *why = "it is missing";
+	int err = index < reply->fd_count ?
+			  message_read(reply->fds[index], BODY_MAX, data, size, &why) :
+			  -EPROTO;
 
-	if (index >= reply->fd_count)
-		return distmind_service_fail(service, -EPROTO,
-					     "distmindd's reply: descriptor %u is missing: "
-					     VERSIONS, index);
-	if (fstat(reply->fds[index], &status) < 0)
-		return lost(service, -errno);
-	if (!S_ISREG(status.st_mode) || status.st_size > BODY_MAX)
-		return distmind_service_fail(service, -EPROTO,
-					     "distmindd's reply: descriptor %u: no memfd of up to "
-					     "%u bytes: " VERSIONS, index, BODY_MAX);
-	copy = malloc((size_t)status.st_size + 1);
-	if (!copy)
-		return distmind_service_fail(service, -ENOMEM, "out of memory");
-	/* Read, not mapped: whatever its maker does to it meanwhile, it is no signal. */
-	while (done < (size_t)status.st_size) {
-		ssize_t part = pread(reply->fds[index], copy + done,
-				     (size_t)status.st_size - done, (off_t)done);
-
-		if (part < 0 && errno == EINTR)
-			continue;
-		if (part <= 0)
-			break;
-		done += (size_t)part;
-	}
-	if (done < (size_t)status.st_size) {
-		free(copy);
-		return distmind_service_fail(service, -EPROTO,
-					     "distmindd's reply: descriptor %u: it ended early: "
-					     VERSIONS, index);
-	}
-	*data = copy;
-	*size = done;
-	return 0;
+	if (!err || err == -ENOMEM)
+		return err ? distmind_service_fail(service, err, "%s", why) : 0;
+	return distmind_service_fail(service, -EPROTO,
+				     "distmindd's reply: descriptor %u: %s: " VERSIONS, index, why);
 }
 
 int distmind_service_object(struct distmind_service *service,
-			    const struct distmind_service_reply *reply, unsigned int fd,
+			    const struct message *reply, unsigned int fd,
 			    json_t **object)
 {
 	json_error_t error;
@@ -383,36 +271,4 @@ int distmind_service_object(struct distmind_service *service,
 	return distmind_service_fail(service, -EPROTO,
 				     "distmindd's reply: descriptor %u: no JSON object: " VERSIONS,
 				     fd);
-}
-
-int distmind_service_seal(int fd)
-{
-	return fcntl(fd, F_ADD_SEALS, SEALS) < 0 ? -errno : 0;
-}
-
-int distmind_service_memfd(const char *name, const void *data, size_t size)
-{
-	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	size_t done = 0;
-	int err;
-
-	if (fd < 0)
-		return -errno;
-	while (done < size) {
-		ssize_t part = write(fd, (const char *)data + done, size - done);
-
-		if (part < 0 && errno == EINTR)
-			continue;
-		if (part < 0)
-			goto err_close;
-		done += (size_t)part;
-	}
-	err = distmind_service_seal(fd);
-	if (!err)
-		return fd;
-	errno = -err;
-err_close:
-	err = -errno;
-	close(fd);
-	return err;
 }

@@ -1,24 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A conversation with distmindd about models: a connection, which carries one
- * exchange at a time. A message is a JSON object and up to four descriptors; what
- * may be large travels in a memfd. What lives as long as the connection, an upload
- * or the use of weights, ends with distmind_service_close() or with the process.
+ * exchange at a time, in messages (message.h). What lives as long as the connection, an
+ * upload or the use of weights, ends with distmind_service_close() or with the process.
  *
  * Not part of the library's interface: distmindctl has an object of its own.
  */
 #ifndef LIBDISTMIND_SERVICE_H
 #define LIBDISTMIND_SERVICE_H
 
-#include <jansson.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../common/message.h"
 
 #define DISTMIND_SERVICE_SOCKET	      "/run/distmind/distmindd.sock"
 #define DISTMIND_SERVICE_ENV	      "DISTMIND_SOCKET" /* another path */
-#define DISTMIND_SERVICE_MESSAGE_MAX  32768		/* bytes of JSON */
-#define DISTMIND_SERVICE_FDS	      4
 #define DISTMIND_SERVICE_REASON_LEN   1024
 #define DISTMIND_SERVICE_REPLICAS_MAX 8 /* that can be asked for; hot models may have more */
 
@@ -38,21 +32,13 @@ struct distmind_service_request {
 	void *arg;
 };
 
-/* Owned by whoever asked; distmind_service_reply_end() also after a failure. */
-struct distmind_service_reply {
-	json_t *body;
-	int fds[DISTMIND_SERVICE_FDS];
-	unsigned int fd_count;
-};
-
 /* All return 0 or a negative errno, with service->reason in words. */
 int distmind_service_open(struct distmind_service *service);
 void distmind_service_close(struct distmind_service *service);
-/* A refusal of the daemon's is a failure too. */
+/* A refusal of the daemon's is a failure too. The reply is to be cleared whatever came of it. */
 int distmind_service_ask(struct distmind_service *service,
 			 const struct distmind_service_request *request,
-			 struct distmind_service_reply *reply);
-void distmind_service_reply_end(struct distmind_service_reply *reply);
+			 struct message *reply);
 
 /* A number of an object that is not negative. what names the object in the reason. */
 int distmind_service_number(struct distmind_service *service, const json_t *object,
@@ -60,17 +46,12 @@ int distmind_service_number(struct distmind_service *service, const json_t *obje
 
 /* What is in the reply's descriptor; *data is the caller's to free. */
 int distmind_service_read(struct distmind_service *service,
-			  const struct distmind_service_reply *reply, unsigned int fd, void **data,
+			  const struct message *reply, unsigned int fd, void **data,
 			  size_t *size);
 /* The same as JSON; *object is the caller's to json_decref(), NULL on failure. */
 int distmind_service_object(struct distmind_service *service,
-			    const struct distmind_service_reply *reply, unsigned int fd,
+			    const struct message *reply, unsigned int fd,
 			    json_t **object);
-
-/* A memfd that holds data and does not change any more: a descriptor. */
-int distmind_service_memfd(const char *name, const void *data, size_t size);
-/* For one that is filled bit by bit: no change from here on. */
-int distmind_service_seal(int fd);
 
 /* Keeps words as the reason, and returns error. */
 int distmind_service_fail(struct distmind_service *service, int error, const char *format, ...)

@@ -11,7 +11,8 @@
 #ifndef DISTMINDD_CLIENT_H
 #define DISTMINDD_CLIENT_H
 
-#include "message.h"
+#include "../../common/message.h"
+#include "../common/errands.h"
 
 #include <stdbool.h>
 #include <sys/socket.h>
@@ -32,11 +33,14 @@ struct client {
 	int fd;
 	bool root;
 	uint32_t uid;
+	uint64_t payer; /* of its errands */
 	sd_event_source *source;
 	struct exchange *exchange; /* NULL: none is under way */
 	bool dead; /* an answer could not be sent */
 	struct push *push;	 /* owned */
 	struct weights_use *use; /* owned */
+	bool ending; /* what it had is gone, its socket is being closed */
+	struct errand closing;
 	struct client *next;
 };
 

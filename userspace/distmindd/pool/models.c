@@ -13,6 +13,7 @@
 #define LIST_MS 5000
 #define ETCD_MS 2000
 #define GPUS_SHOWN 64
+#define END_MS 3000 /* for errands */
 
 static void on_changed(void *arg)
 {
@@ -103,6 +104,11 @@ struct models *models_open(sd_event *loop, struct distmind_pool *kernel,
 	models->loop = loop;
 	models->kernel = kernel;
 	models->service.fd = -1;
+	models->errands = errands_open(loop);
+	if (!models->errands) {
+		log_error("no-errands", LOG_S("reason", strerror(errno)));
+		goto err_close;
+	}
 	if (chunks_open(&models->chunks, loop, config) || open_catalog(models, config))
 		goto err_close;
 	peers_open(&models->peers, &models->chunks);
@@ -127,7 +133,8 @@ void models_close(struct models *models)
 {
 	if (!models)
 		return;
-	service_close(&models->service);
+	if (models->errands)
+		service_close(&models->service);
 	catalog_close(models->catalog);
 	chunks_stop(&models->chunks);
 	verify_close(models);
@@ -137,7 +144,9 @@ void models_close(struct models *models)
 	chunks_close(&models->chunks);
 	survey_clear(&models->survey);
 	manifests_sweep(NULL);
-	free(models);
+	/* What is left then goes with the process, and so does what it needs. */
+	if (errands_close(models->errands, END_MS))
+		free(models);
 }
 
 int models_leave(struct models *models, catalog_done done, void *arg)

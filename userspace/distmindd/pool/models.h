@@ -18,6 +18,7 @@
 struct models {
 	sd_event *loop;		      /* not owned */
 	struct distmind_pool *kernel; /* not owned */
+	struct errands *errands;      /* what may take long */
 	struct catalog *catalog;
 	struct chunks chunks;
 	struct peers peers;

@@ -4,7 +4,7 @@
 #include "../../common/clock.h"
 #include "../common/log.h"
 #include "../common/turns.h"
-#include "message.h"
+#include "../../common/message.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -470,14 +470,28 @@ static void dispatch(struct client *client, struct message *message)
  * Connections
  */
 
-static void client_end(struct service *service, struct client *client)
+static void close_socket(struct errand *errand)
 {
-	struct client **at = &service->clients;
+	struct client *client = errand_in(errand, struct client, closing);
 
-	while (*at != client)
-		at = &(*at)->next;
+	close(client->fd);
+}
+
+static void on_closed(struct errand *errand)
+{
+	struct client *client = errand_in(errand, struct client, closing), **at;
+	struct service *service = &client->models->service;
+
+	for (at = &service->clients; *at != client; at = &(*at)->next)
+		;
 	*at = client->next;
 	service->count--;
+	free(client);
+}
+
+/* All that it had ends at once; it is gone when its socket is closed. */
+static void client_end(struct client *client)
+{
 	if (client->exchange) {
 		struct exchange *exchange = client->exchange;
 
@@ -489,9 +503,13 @@ static void client_end(struct service *service, struct client *client)
 	push_end(client->push);
 	if (client->use)
 		weights_use_end(client->use);
-	sd_event_source_disable_unref(client->source);
-	close(client->fd);
-	free(client);
+	client->use = NULL;
+	client->source = sd_event_source_disable_unref(client->source);
+	client->ending = true;
+	/* The other side sees the end now, however long the rest takes. */
+	shutdown(client->fd, SHUT_RDWR);
+	client->closing = (struct errand){ .work = close_socket, .done = on_closed };
+	errands_add(client->models->errands, client->payer, &client->closing);
 }
 
 /*
@@ -505,106 +523,226 @@ static bool reads_answers(const struct client *client)
 	return ioctl(client->fd, SIOCOUTQ, &unread) || unread <= UNREAD_MAX;
 }
 
+static void handle(struct client *client, struct message *message, int err, const char *why)
+{
+	if (err == -EBADMSG)
+		client_refuse(client, err, "this is not a message: %s", why);
+	else if (!err && (client->exchange || !reads_answers(client)))
+		err = -EPROTO; /* answers could not be told apart */
+	else if (!err)
+		dispatch(client, message);
+	if (err)
+		client_end(client);
+}
+
+/* A message that brings descriptors. The client outlives it: its socket is closed later. */
+struct reception {
+	struct errand errand;
+	struct client *client;
+	struct message message;
+	int err;
+	const char *why;
+};
+
+static void receive_message(struct errand *errand)
+{
+	struct reception *reception = errand_in(errand, struct reception, errand);
+
+	reception->err = message_receive(reception->client->fd, &reception->message,
+					 &reception->why);
+}
+
+static void clear_message(struct errand *errand)
+{
+	message_clear(&errand_in(errand, struct reception, errand)->message);
+}
+
+static void free_reception(struct errand *errand)
+{
+	free(errand_in(errand, struct reception, errand));
+}
+
+static void on_received(struct errand *errand)
+{
+	struct reception *reception = errand_in(errand, struct reception, errand);
+	struct client *client = reception->client;
+	uint64_t payer = client->payer;
+
+	if (!client->ending) {
+		sd_event_source_set_enabled(client->source, SD_EVENT_ON);
+		if (reception->err != -EAGAIN)
+			handle(client, &reception->message, reception->err, reception->why);
+	}
+	reception->errand = (struct errand){ .work = clear_message, .done = free_reception };
+	errands_add(client->models->errands, payer, &reception->errand);
+}
+
+static void receive_elsewhere(struct client *client)
+{
+	struct reception *reception = malloc(sizeof(*reception));
+
+	if (!reception) {
+		client_end(client);
+		return;
+	}
+	reception->client = client;
+	reception->errand = (struct errand){ .work = receive_message, .done = on_received };
+	sd_event_source_set_enabled(client->source, SD_EVENT_OFF);
+	errands_add(client->models->errands, client->payer, &reception->errand);
+}
+
 static int on_message(sd_event_source *source, int fd, uint32_t revents, void *arg)
 {
 	struct client *client = arg;
 	struct message message;
+	bool descriptors;
 	const char *why;
 	int err;
 
 	(void)source;
 	(void)revents;
 	turns_name("message");
-	err = message_receive(fd, &message, &why);
+	err = message_peek(fd, &descriptors);
 	if (err == -EAGAIN)
 		return 0;
-	if (err == -EBADMSG) {
-		client_refuse(client, err, "this is not a message: %s", why);
-	} else if (!err && (client->exchange || !reads_answers(client))) {
-		/* Answers could not be told apart. */
-		message_clear(&message);
-		err = -EPROTO;
-	} else if (!err) {
-		dispatch(client, &message);
-		message_clear(&message);
+	if (!err && descriptors) {
+		receive_elsewhere(client);
+		return 0;
 	}
-	if (err)
-		client_end(&client->models->service, client);
+	if (!err) {
+		err = message_receive(fd, &message, &why);
+		handle(client, &message, err, why);
+		message_clear(&message);
+	} else {
+		client_end(client);
+	}
 	return 0;
 }
 
 /* One user cannot keep the others out. */
-static bool is_crowded(const struct service *service, const struct client *client)
+static bool is_crowded(const struct service *service, uint32_t uid)
 {
 	const struct client *other;
 	uint32_t same = 0;
 
 	for (other = service->clients; other; other = other->next)
-		same += other->uid == client->uid;
-	return !client->root && (same > SERVICE_CLIENTS_USER ||
-				 service->count > SERVICE_CLIENTS_MAX - SERVICE_CLIENTS_ROOT);
+		same += other->uid == uid;
+	if (!uid)
+		return service->count >= SERVICE_CLIENTS_MAX;
+	return same >= SERVICE_CLIENTS_USER ||
+	       service->count >= SERVICE_CLIENTS_MAX - SERVICE_CLIENTS_ROOT;
 }
 
 /*
- * The last close of a file can take as long as whoever made it likes (a TCP socket that
- * lingers, a network's file system), and messages that nobody receives are closed too. So
- * connections begin without, and only root's get them. Kernels before 6.16 cannot do that.
+ * Who has no use for descriptors need not be able to send any: connections begin without,
+ * and only root's get them. Kernels before 6.16 cannot do that.
  */
 static void let_descriptors(int fd, int let)
 {
 	setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &let, sizeof(let));
 }
 
-static int client_create(struct service *service, int fd)
+/* Somebody who is not let in. */
+struct farewell {
+	struct errand errand;
+	struct service *service;
+	int fd;
+};
+
+static void close_farewell(struct errand *errand)
+{
+	close(errand_in(errand, struct farewell, errand)->fd);
+}
+
+static void on_farewell(struct errand *errand)
+{
+	struct farewell *farewell = errand_in(errand, struct farewell, errand);
+	struct service *service = farewell->service;
+
+	free(farewell);
+	service->turned_away--;
+	if (service->source)
+		sd_event_source_set_enabled(service->source, SD_EVENT_ON);
+}
+
+/* Who keeps us busy with closing gets no further until that is done. */
+static void turn_away(struct service *service, int fd, uint64_t payer)
+{
+	struct farewell *farewell = malloc(sizeof(*farewell));
+
+	shutdown(fd, SHUT_RDWR);
+	if (!farewell) {
+		close(fd);
+		return;
+	}
+	*farewell = (struct farewell){
+		.errand = { .work = close_farewell, .done = on_farewell },
+		.service = service, .fd = fd,
+	};
+	if (++service->turned_away == SERVICE_TURNED_AWAY)
+		sd_event_source_set_enabled(service->source, SD_EVENT_OFF);
+	errands_add(service->models->errands, payer, &farewell->errand);
+}
+
+static void refuse_crowd(int fd, uint32_t uid)
+{
+	char reason[128];
+	json_t *body;
+
+	snprintf(reason, sizeof(reason),
+		 "there are too many connections, of user %u or in all: close others", uid);
+	body = json_pack("{s:b, s:s, s:s}", "ok", 0, "errno", "EUSERS", "reason", reason);
+	if (body)
+		message_send(fd, body, NULL, 0);
+	json_decref(body);
+}
+
+static int client_create(struct service *service, int fd, const struct ucred *peer)
 {
 	struct client *client = calloc(1, sizeof(*client));
-	struct ucred peer;
-	socklen_t len = sizeof(peer);
 	int err;
 
 	if (!client)
 		return -ENOMEM;
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len)) {
-		err = -errno;
-		goto err_free;
-	}
 	client->models = service->models;
 	client->fd = fd;
-	client->uid = peer.uid;
-	client->root = !peer.uid;
+	client->uid = peer->uid;
+	client->payer = peer->uid;
+	client->root = !peer->uid;
 	if (client->root)
 		let_descriptors(fd, 1);
 	err = sd_event_add_io(service->models->loop, &client->source, fd, EPOLLIN, on_message,
 			      client);
-	if (err < 0)
-		goto err_free;
+	if (err < 0) {
+		free(client);
+		return err;
+	}
 	client->next = service->clients;
 	service->clients = client;
 	service->count++;
-	if (is_crowded(service, client)) {
-		client_refuse(client, -EUSERS, "there are too many connections, of user %u or in "
-					       "all: close others", client->uid);
-		client_end(service, client);
-	}
 	return 0;
-
-err_free:
-	free(client);
-	return err;
 }
 
 static int on_connect(sd_event_source *source, int fd, uint32_t revents, void *arg)
 {
 	struct service *service = arg;
 	int client = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct ucred peer = { 0 };
+	socklen_t len = sizeof(peer);
 
 	(void)source;
 	(void)revents;
 	turns_name("connect");
 	if (client < 0)
 		return 0;
-	if (service->count == SERVICE_CLIENTS_MAX || client_create(service, client))
-		close(client);
+	if (getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &len)) {
+		turn_away(service, client, ERRANDS_DAEMON);
+	} else if (is_crowded(service, peer.uid)) {
+		refuse_crowd(client, peer.uid);
+		turn_away(service, client, peer.uid);
+	} else if (client_create(service, client, &peer)) {
+		turn_away(service, client, peer.uid);
+	}
 	return 0;
 }
 
@@ -651,11 +789,14 @@ err:
 
 void service_close(struct service *service)
 {
+	struct client *client;
+
 	if (service->fd < 0)
 		return;
-	while (service->clients)
-		client_end(service, service->clients);
-	sd_event_source_disable_unref(service->source);
+	for (client = service->clients; client; client = client->next)
+		if (!client->ending)
+			client_end(client);
+	service->source = sd_event_source_disable_unref(service->source);
 	close(service->fd);
 	unlink(service->path);
 	service->fd = -1;

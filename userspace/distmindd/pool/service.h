@@ -9,6 +9,11 @@
  *
  * Every field is checked here; what is wrong is answered, and changes nothing. Descriptors
  * are for root too: the kernel refuses those of others, if it is 6.16 or later.
+ *
+ * No descriptor of somebody else's is received or closed by the loop's thread, for that can
+ * take as long as its maker likes: messages that bring some are received, and connections
+ * closed, by errands of the user. So is every socket, since what nobody has received goes
+ * with it; it counts as a connection until it is closed.
  */
 #ifndef DISTMINDD_SERVICE_H
 #define DISTMINDD_SERVICE_H
@@ -19,14 +24,16 @@
 #define SERVICE_CLIENTS_MAX 1024
 #define SERVICE_CLIENTS_USER 128 /* of these, of one user; root has no limit */
 #define SERVICE_CLIENTS_ROOT 64	 /* and for root alone, who has to see what is going on */
+#define SERVICE_TURNED_AWAY 4096 /* sockets of those that were too many, which are being closed */
 
 struct service {
 	struct models *models;
 	int fd;
 	char path[108];
 	sd_event_source *source;
-	struct client *clients;
+	struct client *clients; /* those that end too */
 	unsigned int count;
+	unsigned int turned_away;
 };
 
 /* -EADDRINUSE and others; has been logged. */
