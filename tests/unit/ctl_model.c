@@ -302,6 +302,12 @@ static void words_that_are_wrong_are_refused(void **state)
 	expect("model push a/b file", CTL_USAGE, "", "'a/b' cannot be a model's name");
 	expect("model push mlp --replicas 0 file", CTL_USAGE, "", "--replicas 0");
 	expect("model push mlp --replicas 9 file", CTL_USAGE, "", "from 1 to 8");
+	expect("model push mlp --mode 0777 file", CTL_USAGE, "", "0777 is not a mode");
+	expect("model push mlp --owner nobody-at-all file", CTL_USAGE, "", "not a user");
+	expect("model chmod mlp 8", CTL_USAGE, "", "8 is not a mode");
+	expect("model chmod mlp 64x", CTL_USAGE, "", "64x is not a mode");
+	expect("model chown mlp root:", CTL_USAGE, "", "'root:' is not USER");
+	expect("model chown mlp :no-such-group", CTL_USAGE, "", "not a group");
 	expect("model replicas mlp none", CTL_USAGE, "", "none is not a number of replicas");
 	expect("model delete", CTL_USAGE, "", "delete needs NAME");
 	expect("model show ../x", CTL_USAGE, "", "cannot be a model's name");
@@ -371,6 +377,14 @@ static void changes_are_asked_for(void **state)
 		  "{\"op\": \"preload\", \"model\": \"mlp\", \"gpu\": 0}" },
 		{ "model replicas mlp 2", "",
 		  "{\"op\": \"replicas\", \"model\": \"mlp\", \"replicas\": 2}" },
+		{ "model chmod mlp 640", "",
+		  "{\"op\": \"access\", \"model\": \"mlp\", \"mode\": 416}" },
+		{ "model chown mlp 1000:7", "",
+		  "{\"op\": \"access\", \"model\": \"mlp\", \"uid\": 1000, \"gid\": 7}" },
+		{ "model chown mlp root", "",
+		  "{\"op\": \"access\", \"model\": \"mlp\", \"uid\": 0}" },
+		{ "model chown mlp :7", "",
+		  "{\"op\": \"access\", \"model\": \"mlp\", \"gid\": 7}" },
 		{ "host forget donor2", "",
 		  "{\"op\": \"forget\", \"host\": \"donor2\", \"force\": false}" },
 		{ "host forget --force donor2", "",
@@ -477,15 +491,17 @@ static void the_list_shows_models_and_hosts(void **state)
 	kept.body = "{\"models\": [{\"name\": \"mlp\", \"bytes\": 1048576, \"chunks\": 20, "
 		       "\"layers\": 8, \"replicas\": 2, \"extra_replicas\": 1, \"copies\": 3, "
 		       "\"state\": \"available\", "
-		       "\"resident\": [0, 2], \"shared_bytes\": 4096}], "
+		       "\"resident\": [0, 2], \"shared_bytes\": 4096, \"uid\": 0, "
+		       "\"gid\": 0, \"mode\": 416}], "
 		       "\"hosts\": [{\"name\": \"donor1\", \"address\": \"10.77.0.2\", "
 		       "\"memory_total\": 1073741824, \"memory_free\": 1048576, \"live\": true}], "
 		       "\"stored_bytes\": 1044480, "
 		       "\"cache\": {\"size\": 8388608, \"bytes\": 1048576, \"chunks\": 20, "
 		       "\"hits\": 60, \"misses\": 20, \"evictions\": 3}}";
 	expect("model list", CTL_OK,
-	       "NAME SIZE CHUNKS LAYERS REPLICAS EXTRA COPIES STATE     SHARED GPUS\n"
-	       "mlp    1M     20      8        2     1      3 available     4K 0,2\n", "");
+	       "NAME SIZE CHUNKS LAYERS REPLICAS EXTRA COPIES STATE     SHARED GPUS OWNER GROUP MODE\n"
+	       "mlp    1M     20      8        2     1      3 available     4K 0,2  root  root  0640\n",
+	       "");
 	expect("model", CTL_OK, "donor1 10.77.0.2 live", "");
 	expect("-j model list", CTL_OK, "\"shared_bytes\": 4096", "");
 	expect("-j model list", CTL_OK,

@@ -315,6 +315,46 @@ static void vgpus_of_a_lost_gpu_move(void **state)
 	check_view();
 }
 
+static void name_vgpu(uint32_t id, const char *name, uint32_t uid)
+{
+	for (unsigned int i = 0; i < kernel.vgpu_count; i++)
+		if (kernel.vgpus[i].id == id) {
+			snprintf(kernel.vgpus[i].name, sizeof(kernel.vgpus[i].name), "%s", name);
+			kernel.vgpus[i].uid = uid;
+			kernel.events[kernel.event_count - 1].vgpu = kernel.vgpus[i];
+		}
+}
+
+/* What it holds goes when it is needed, and is on its gpu or nowhere. */
+static void the_cache_of_weights_is_no_tenant(void **state)
+{
+	uint32_t cache, namesake;
+
+	(void)state;
+	fake_gpu(4 * G, "cpu", 0);
+	cache = fake_vgpu(3 * G, 1, 0);
+	name_vgpu(cache, DISTMIND_WEIGHTS_PREFIX "gpu0", 0);
+	fake_claim(4 * G, 500, 1);
+	assert_int_equal(turn(), 0);
+	assert_int_equal(kernel.grants, 1);
+	/* A user cannot hide by a name. */
+	fake_gpu(4 * G, "cpu", 0);
+	namesake = fake_vgpu(3 * G, 1, 1);
+	name_vgpu(namesake, DISTMIND_WEIGHTS_PREFIX "mine", 1000);
+	fake_claim(4 * G, 500, 1);
+	assert_int_equal(turn(), 0);
+	assert_int_equal(kernel.grants, 1);
+	assert_int_equal(kernel.refusals, 1);
+	/* When gpus are lost tenants move. */
+	fake_gpu(16 * G, "cpu", 0);
+	fake_gpu_state(0, DISTMIND_GPU_STATE_LOST);
+	fake_gpu_state(1, DISTMIND_GPU_STATE_LOST);
+	assert_int_equal(turn(), 0);
+	assert_int_equal(fake_vgpu_gpu(namesake), 2);
+	assert_int_equal(fake_vgpu_gpu(cache), 0);
+	assert_int_equal(kernel.sets, 2);
+}
+
 /* One by one in their order, the first two would leave no room for the third. */
 static void vgpus_of_a_lost_gpu_are_placed_at_once(void **state)
 {
@@ -747,6 +787,7 @@ int main(void)
 		decide_test(events_from_before_the_listing_do_no_harm),
 		decide_test(lost_events_are_made_up_for_by_listing),
 		decide_test(nothing_is_decided_while_the_pool_cannot_be_listed),
+		decide_test(the_cache_of_weights_is_no_tenant),
 		decide_test(vgpus_of_a_lost_gpu_move),
 		decide_test(vgpus_of_a_lost_gpu_are_placed_at_once),
 		decide_test(a_box_is_lost_as_a_whole),

@@ -320,11 +320,19 @@ static void a_host_whose_disk_is_lost_is_forgotten(void **state)
 	free_sample(&sample);
 }
 
+/* The catalog's copy has it, and the manifest of what it has. */
+static bool access_is(uint32_t uid, uint32_t gid, unsigned int mode)
+{
+	const struct catalog_model *model = catalog_model_find(bed.models->catalog, "net");
+
+	return model && model->known && model->access.uid == uid && model->access.gid == gid &&
+	       model->access.mode == mode;
+}
+
 static void what_is_for_root_is_refused_to_others(void **state)
 {
-	static const char *const operations[] = { "push",    "chunk",  "commit",  "delete",
-						  "replicas", "verify", "preload", "evict",
-						  "forget" };
+	static const char *const operations[] = { "push",    "chunk", "commit",
+						  "preload", "evict", "forget" };
 	struct sample sample;
 	int fd;
 
@@ -341,6 +349,189 @@ static void what_is_for_root_is_refused_to_others(void **state)
 	free_sample(&sample);
 }
 
+/* As of a file: each of these does what a user may do with it or is told why not. */
+static void rights_are_those_of_owner_group_and_others(void **state)
+{
+	static const struct {
+		uint32_t uid, gid;
+		unsigned int mode;
+		bool reads, writes;
+	} cases[] = {
+		{ 0, 0, 0644, true, false },	   { 0, 0, 0640, false, false },
+		{ 0, 1000, 0640, true, false },	   { 0, 1000, 0660, true, true },
+		{ 1000, 0, 0600, true, true },	   { 1000, 0, 0400, true, false },
+		{ 1000, 0, 0066, false, false },   { 0, 1000, 0606, false, false },
+		{ 1001, 1001, 0602, false, true }, { 1001, 1001, 0666, true, true },
+	};
+	struct message reply;
+	struct sample sample;
+	int fd, root;
+
+	(void)state;
+	push_sample(&sample, "net", 1);
+	fake.tenant_uid = 1000;
+	root = connect_client();
+	fd = connect_client();
+	be_somebody(1000);
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		reply = ask(root,
+			    json_pack("{s:s, s:s, s:i, s:i, s:i}", "op", "access", "model", "net",
+				      "uid", (int)cases[i].uid, "gid", (int)cases[i].gid, "mode",
+				      (int)cases[i].mode),
+			    NULL, 0);
+		expect_ok(&reply);
+		message_clear(&reply);
+		wait_until(access_is(cases[i].uid, cases[i].gid, cases[i].mode));
+		if (cases[i].reads) {
+			reply = ask(fd, op("show", "net"), NULL, 0);
+			expect_ok(&reply);
+			message_clear(&reply);
+		} else {
+			expect_refusal(fd, op("show", "net"), NULL, 0, "EACCES", "may not read");
+			expect_refusal(fd, load_op("net"), NULL, 0, "EACCES", "may not read");
+			expect_refusal(fd, op("verify", "net"), NULL, 0, "EACCES", "may not read");
+		}
+		if (cases[i].writes) {
+			reply = ask(fd,
+				    json_pack("{s:s, s:s, s:i}", "op", "replicas", "model", "net",
+					      "replicas", 1 + (int)i % 2),
+				    NULL, 0);
+			expect_ok(&reply);
+			message_clear(&reply);
+		} else {
+			expect_refusal(fd,
+				       json_pack("{s:s, s:s, s:i}", "op", "replicas", "model",
+						 "net", "replicas", 2),
+				       NULL, 0, "EACCES", "may not change");
+			expect_refusal(fd, op("delete", "net"), NULL, 0, "EACCES", "may not change");
+		}
+		/* The rest is the owner's and root's. */
+		if (cases[i].uid != 1000)
+			expect_refusal(fd,
+				       json_pack("{s:s, s:s, s:i}", "op", "access", "model", "net",
+						 "mode", 0666),
+				       NULL, 0, "EPERM", "for its owner to change");
+		expect_refusal(fd,
+			       json_pack("{s:s, s:s, s:i}", "op", "access", "model", "net", "uid",
+					 1002),
+			       NULL, 0, "EPERM", "owner and group for root");
+	}
+	hang_up(fd);
+	hang_up(root);
+	free_sample(&sample);
+}
+
+static void an_owner_does_with_a_model_what_he_likes(void **state)
+{
+	struct message reply;
+	struct sample sample;
+	json_t *list, *row;
+	uint32_t *missing;
+	size_t count;
+	int fd, manifest;
+
+	(void)state;
+	make_sample(&sample, "net", 1, 300000, LAYERS);
+	wait_until(catalog_member_state(bed.models->catalog) == CATALOG_JOINED);
+	fd = connect_client();
+	manifest = manifest_fd(&sample);
+	reply = ask(fd,
+		    json_pack("{s:s, s:s, s:i, s:i, s:i}", "op", "push", "model", "net", "uid", 1000,
+			      "gid", 7, "mode", 0640),
+		    &manifest, 1);
+	close(manifest);
+	expect_ok(&reply);
+	count = (size_t)field(&reply, "missing");
+	missing = calloc(count + 1, sizeof(*missing));
+	assert_true(pread(reply.fds[0], missing, count * sizeof(*missing), 0) > 0);
+	message_clear(&reply);
+	send_chunks(fd, &sample, missing, count);
+	reply = ask(fd, json_pack("{s:s}", "op", "commit"), NULL, 0);
+	expect_ok(&reply);
+	message_clear(&reply);
+	free(missing);
+	/* Everybody sees whose it is. */
+	be_somebody(1001);
+	reply = ask(fd, json_pack("{s:s}", "op", "list"), NULL, 0);
+	list = document(&reply);
+	row = json_array_get(json_object_get(list, "models"), 0);
+	assert_int_equal(json_integer_value(json_object_get(row, "uid")), 1000);
+	assert_int_equal(json_integer_value(json_object_get(row, "gid")), 7);
+	assert_int_equal(json_integer_value(json_object_get(row, "mode")), 0640);
+	json_decref(list);
+	expect_refusal(fd, op("show", "net"), NULL, 0, "EACCES", "belongs to user 1000");
+	be_somebody(1000);
+	reply = ask(fd, json_pack("{s:s, s:s, s:i}", "op", "access", "model", "net", "mode", 0644),
+		    NULL, 0);
+	expect_ok(&reply);
+	message_clear(&reply);
+	wait_until(access_is(1000, 7, 0644));
+	be_somebody(1001);
+	reply = ask(fd, op("show", "net"), NULL, 0);
+	expect_ok(&reply);
+	message_clear(&reply);
+	be_somebody(1000);
+	reply = ask(fd, op("delete", "net"), NULL, 0);
+	expect_ok(&reply);
+	message_clear(&reply);
+	hang_up(fd);
+	wait_until(!arena_bytes());
+	free_sample(&sample);
+}
+
+static json_t *shown_users(int fd, const char *name)
+{
+	struct message reply = ask(fd, op("show", name), NULL, 0);
+	json_t *shown = document(&reply), *users = json_incref(json_object_get(shown, "users"));
+
+	json_decref(shown);
+	return users;
+}
+
+static void whoever_uses_models_pays_for_them(void **state)
+{
+	struct sample first, second;
+	json_t *users;
+	int fds[3];
+
+	(void)state;
+	push_sample(&first, "first", 1);
+	push_sample(&second, "second", 2);
+	fake.tenant_uid = 1000;
+	fake.tenant_memory = 2 << 20;
+	for (int i = 0; i < 3; i++) {
+		fds[i] = connect_client();
+		be_somebody(1000);
+	}
+	/* 1.8 MB each. */
+	load_sample(fds[0], &first);
+	expect_refusal(fds[1], load_op("second"), NULL, 0, "EDQUOT", "give it more");
+	/* Another use of the same copy by the same vgpu costs nothing. */
+	load_sample(fds[1], &first);
+	users = shown_users(fds[2], "first");
+	assert_int_equal(json_array_size(users), 1);
+	assert_int_equal(json_integer_value(json_object_get(json_array_get(users, 0), "vgpu")),
+			 FAKE_TENANT);
+	assert_int_equal(json_integer_value(json_object_get(json_array_get(users, 0), "uid")), 1000);
+	assert_int_equal(json_integer_value(json_object_get(json_array_get(users, 0), "uses")), 2);
+	json_decref(users);
+	/* When nobody uses it any more it costs nothing, though it may still be there. */
+	hang_up(fds[0]);
+	expect_refusal(fds[2], load_op("second"), NULL, 0, "EDQUOT", "give it more");
+	hang_up(fds[1]);
+	users = shown_users(fds[2], "first");
+	assert_int_equal(json_array_size(users), 0);
+	json_decref(users);
+	/* Its own buffers count too. */
+	fake.tenant_used = 1 << 20;
+	expect_refusal(fds[2], load_op("second"), NULL, 0, "EDQUOT", "give it more");
+	fake.tenant_used = 0;
+	load_sample(fds[2], &second);
+	hang_up(fds[2]);
+	free_sample(&first);
+	free_sample(&second);
+}
+
 static void every_field_is_checked(void **state)
 {
 	static const struct {
@@ -355,10 +546,14 @@ static void every_field_is_checked(void **state)
 		{ "{\"op\":\"push\",\"model\":\"x\"}", "EINVAL", "a memfd with the manifest" },
 		{ "{\"op\":\"push\",\"model\":\"x\",\"replicas\":9}", "EINVAL", "replicas:" },
 		{ "{\"op\":\"push\",\"model\":\"x\",\"replicas\":-1}", "EINVAL", "replicas:" },
+		{ "{\"op\":\"push\",\"model\":\"x\",\"mode\":73}", "EINVAL", "mode:" },
+		{ "{\"op\":\"access\",\"model\":\"x\",\"mode\":420}", "ENOENT", "no model x" },
+		{ "{\"op\":\"access\",\"model\":\"net\",\"mode\":511}", "EINVAL", "mode:" },
+		{ "{\"op\":\"access\",\"model\":\"net\",\"uid\":4294967295}", "EINVAL", "uid:" },
 		{ "{\"op\":\"chunk\",\"first\":0,\"count\":1}", "EINVAL", "no push" },
 		{ "{\"op\":\"chunk\",\"first\":0}", "EINVAL", "count:" },
 		{ "{\"op\":\"commit\"}", "EINVAL", "no push" },
-		{ "{\"op\":\"delete\",\"model\":\"x\"}", "ENOENT", "no such model" },
+		{ "{\"op\":\"delete\",\"model\":\"x\"}", "ENOENT", "there is no model x" },
 		{ "{\"op\":\"replicas\",\"model\":\"x\"}", "EINVAL", "replicas:" },
 		{ "{\"op\":\"forget\"}", "EINVAL", "host: this is not a name" },
 		{ "{\"op\":\"forget\",\"host\":\"a/b\"}", "EINVAL", "host: this is not a name" },
@@ -627,6 +822,9 @@ int main(void)
 		SERVICE_TEST(models_survive_the_daemon_in_the_spool),
 		SERVICE_TEST(a_host_whose_disk_is_lost_is_forgotten),
 		SERVICE_TEST(what_is_for_root_is_refused_to_others),
+		SERVICE_TEST(rights_are_those_of_owner_group_and_others),
+		SERVICE_TEST(an_owner_does_with_a_model_what_he_likes),
+		SERVICE_TEST(whoever_uses_models_pays_for_them),
 		SERVICE_TEST(every_field_is_checked),
 		SERVICE_TEST(a_push_that_does_not_fit_the_donors_is_refused),
 		SERVICE_TEST(descriptors_of_an_empty_message_are_closed),

@@ -133,8 +133,8 @@ static inline int connect_client(void)
 /* As if somebody else had connected last. */
 static inline void be_somebody(uint32_t uid)
 {
-	bed.models->service.clients->root = !uid;
-	bed.models->service.clients->uid = uid;
+	bed.models->service.clients->user.uid = uid;
+	bed.models->service.clients->user.gid = uid;
 	bed.models->service.clients->payer = uid;
 }
 

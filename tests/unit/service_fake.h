@@ -44,6 +44,7 @@ static struct fake {
 	uint64_t used, quota, peak; /* of what was used */
 	unsigned int buffers, timelines, vgpus;
 	uint32_t tenant_uid;
+	uint64_t tenant_memory, tenant_used; /* its quota, 0: all; and what its buffers have */
 	size_t extents;
 	unsigned int failures; /* of timelines */
 	uint64_t failed_value;
@@ -78,6 +79,8 @@ int distmind_pool_vgpu(struct distmind_pool *pool, uint32_t id, struct distmind_
 		return -ENOENT;
 	*vgpu = (struct distmind_vgpu_record){
 		.id = id, .gpu = FAKE_GPU, .uid = fake.tenant_uid,
+		.memory = fake.tenant_memory ? fake.tenant_memory : fake.memory,
+		.memory_used = fake.tenant_used,
 		.state = DISTMIND_VGPU_STATE_BOUND,
 	};
 	return 0;

@@ -147,12 +147,27 @@ int catalog_release(struct catalog *catalog, const uint8_t *digests, size_t coun
  * Models
  */
 
+/*
+ * Whose a model is, and who else may do what: as of files, but that nobody executes one.
+ * The catalog keeps it and whoever asks judges by it. Users and groups have the same
+ * numbers on all hosts of a pool.
+ */
+struct catalog_access {
+	uint32_t uid, gid;
+	unsigned int mode; /* CATALOG_MODE_ALL at most */
+};
+
+#define CATALOG_MODE_ALL 0666
+/* Of a record that says nothing, as those before there were owners. */
+#define CATALOG_ACCESS_DEFAULT ((struct catalog_access){ .mode = 0644 })
+
 struct catalog_model {
 	char name[CATALOG_MODEL_LEN];
 	char upload[33];   /* which one made it */
 	uint64_t revision; /* of the model's last change */
 	uint64_t size;	   /* of the manifest */
 	unsigned int replicas;
+	struct catalog_access access;
 	bool uploading;
 	bool known; /* its manifest was read */
 	char error[128]; /* why it cannot be; "" */
@@ -184,6 +199,8 @@ int catalog_manifest_read(struct catalog *catalog, const char *name, catalog_don
 int catalog_upload_begin(struct catalog *catalog, const char *name, const char *manifest,
 			 size_t size, unsigned int replicas, struct catalog_upload **upload,
 			 catalog_done done, void *arg);
+/* Before commit; CATALOG_ACCESS_DEFAULT unless it is called. */
+void catalog_upload_set_access(struct catalog_upload *upload, const struct catalog_access *access);
 int catalog_upload_commit(struct catalog_upload *upload, catalog_done done, void *arg);
 void catalog_upload_abort(struct catalog_upload *upload);
 
@@ -192,6 +209,8 @@ int catalog_model_delete(struct catalog *catalog, const char *name, uint64_t rev
 			 catalog_done done, void *arg);
 int catalog_model_set_replicas(struct catalog *catalog, const char *name, unsigned int replicas,
 			       catalog_done done, void *arg);
+int catalog_model_set_access(struct catalog *catalog, const char *name,
+			     const struct catalog_access *access, catalog_done done, void *arg);
 
 /*
  * Another number after everything that the answers about hosts, models and chunks may depend

@@ -323,7 +323,9 @@ struct change {
 	struct catalog_update update;
 	struct catalog *catalog;
 	uint64_t revision;
-	unsigned int replicas;
+	unsigned int replicas; /* 0: as it is */
+	bool sets_access;
+	struct catalog_access access;
 	catalog_done done;
 	void *arg;
 };
@@ -360,8 +362,27 @@ static int prepare_delete(struct catalog_update *update, const struct catalog_en
 	return 0;
 }
 
-static int prepare_replicas(struct catalog_update *update, const struct catalog_entry *entry,
-			    struct catalog_batch *batch)
+static bool same_access(const struct catalog_access *a, const struct catalog_access *b)
+{
+	return a->uid == b->uid && a->gid == b->gid && a->mode == b->mode;
+}
+
+/* False: it is so already. */
+static bool apply(const struct change *change, struct catalog_model *model)
+{
+	bool differs = change->replicas && model->replicas != change->replicas;
+
+	if (differs)
+		model->replicas = change->replicas;
+	if (change->sets_access && !same_access(&model->access, &change->access)) {
+		model->access = change->access;
+		differs = true;
+	}
+	return differs;
+}
+
+static int prepare_record(struct catalog_update *update, const struct catalog_entry *entry,
+			  struct catalog_batch *batch)
 {
 	struct change *change = (struct change *)update;
 	struct catalog_model *model;
@@ -374,11 +395,10 @@ static int prepare_replicas(struct catalog_update *update, const struct catalog_
 	if (!model)
 		return refuse(update, -EBADMSG, "its record makes no sense here: is it of a newer "
 						"version?");
-	if (model->replicas == change->replicas) {
+	if (!apply(change, model)) {
 		catalog_model_free(model);
 		return 1;
 	}
-	model->replicas = change->replicas;
 	text = catalog_model_text(model);
 	if (text) {
 		catalog_batch_put(batch, text, strlen(text), 0, "%s", entry->key);
@@ -430,8 +450,27 @@ int catalog_model_set_replicas(struct catalog *catalog, const char *name, unsign
 	if (!change)
 		return -ENOMEM;
 	*change = (struct change){
-		.update = { .prepare = prepare_replicas, .done = on_done },
+		.update = { .prepare = prepare_record, .done = on_done },
 		.catalog = catalog, .replicas = replicas, .done = done, .arg = arg,
+	};
+	return start(catalog, name, change);
+}
+
+int catalog_model_set_access(struct catalog *catalog, const char *name,
+			     const struct catalog_access *access, catalog_done done, void *arg)
+{
+	struct change *change;
+
+	if (!catalog_name_is_good(name, CATALOG_MODEL_LEN, CATALOG_MODEL_OTHERS) ||
+	    access->mode & ~CATALOG_MODE_ALL || access->uid == UINT32_MAX ||
+	    access->gid == UINT32_MAX)
+		return -EINVAL;
+	change = calloc(1, sizeof(*change));
+	if (!change)
+		return -ENOMEM;
+	*change = (struct change){
+		.update = { .prepare = prepare_record, .done = on_done },
+		.catalog = catalog, .sets_access = true, .access = *access, .done = done, .arg = arg,
 	};
 	return start(catalog, name, change);
 }

@@ -100,11 +100,32 @@ char *catalog_model_text(const struct catalog_model *model)
 	char sha256[2 * CATALOG_DIGEST + 1];
 
 	hex_format(model->sha256, CATALOG_DIGEST, sha256);
-	return text_of(json_pack("{s:s,s:s,s:I,s:i,s:s,s:i,s:b,s:s,s:I}", "name", model->name,
+	return text_of(json_pack("{s:s,s:s,s:I,s:i,s:s,s:i,s:b,s:s,s:I,s:I,s:I,s:i}", "name", model->name,
 				 "upload", model->upload, "size", (json_int_t)model->size, "parts",
 				 (int)model->parts, "sha256", sha256, "replicas",
 				 (int)model->replicas, "complete", (int)model->complete, "host",
-				 model->host, "generation", (json_int_t)model->generation));
+				 model->host, "generation", (json_int_t)model->generation, "uid",
+				 (json_int_t)model->access.uid, "gid",
+				 (json_int_t)model->access.gid, "mode", (int)model->access.mode));
+}
+
+/* Models of the first version belong to nobody in particular. */
+static bool get_access(const json_t *record, struct catalog_access *access)
+{
+	uint64_t uid, gid, mode;
+
+	*access = CATALOG_ACCESS_DEFAULT;
+	if (!json_object_get(record, "uid") && !json_object_get(record, "gid") &&
+	    !json_object_get(record, "mode"))
+		return true;
+	if (!catalog_json_u64(record, "uid", &uid) || uid >= UINT32_MAX ||
+	    !catalog_json_u64(record, "gid", &gid) || gid >= UINT32_MAX ||
+	    !catalog_json_u64(record, "mode", &mode) || mode & ~(uint64_t)CATALOG_MODE_ALL)
+		return false;
+	*access = (struct catalog_access){
+		.uid = (uint32_t)uid, .gid = (uint32_t)gid, .mode = (unsigned int)mode,
+	};
+	return true;
 }
 
 struct catalog_model *catalog_model_parse(const char *text, size_t size)
@@ -124,7 +145,8 @@ struct catalog_model *catalog_model_parse(const char *text, size_t size)
 	    catalog_json_u64(record, "replicas", &replicas) && replicas &&
 	    replicas <= CATALOG_REPLICAS_MAX &&
 	    get_text(record, "host", model->host, CATALOG_HOST_LEN) &&
-	    catalog_json_u64(record, "generation", &model->generation)) {
+	    catalog_json_u64(record, "generation", &model->generation) &&
+	    get_access(record, &model->access)) {
 		model->parts = (unsigned int)parts;
 		model->replicas = (unsigned int)replicas;
 		model->complete = json_is_true(json_object_get(record, "complete"));

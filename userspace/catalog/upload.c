@@ -235,6 +235,7 @@ int catalog_upload_begin(struct catalog *catalog, const char *name, const char *
 	upload->model.size = size;
 	upload->model.parts = (unsigned int)((size + CATALOG_VALUE_MAX - 1) / CATALOG_VALUE_MAX);
 	upload->model.replicas = replicas;
+	upload->model.access = CATALOG_ACCESS_DEFAULT;
 	upload->model.generation = member->host.generation;
 	snprintf(upload->model.name, sizeof(upload->model.name), "%s", name);
 	snprintf(upload->model.host, sizeof(upload->model.host), "%s", member->host.name);
@@ -251,6 +252,11 @@ int catalog_upload_begin(struct catalog *catalog, const char *name, const char *
 fail:
 	free_upload(upload);
 	return err;
+}
+
+void catalog_upload_set_access(struct catalog_upload *upload, const struct catalog_access *access)
+{
+	upload->model.access = *access;
 }
 
 /*

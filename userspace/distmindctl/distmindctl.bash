@@ -87,9 +87,10 @@ _distmindctl()
 		[[ ${words[*]} == "vgpu set"* ]] && choices="none $choices"
 		;;
 	--kind) choices=$(_distmindctl_values gpu kind) ;;
-	--uid) choices=$(compgen -u) ;;
+	--uid | --owner) choices=$(compgen -u) ;;
 	--gid) choices=$(compgen -g) ;;
 	--replicas) choices="1 2 3" ;;
+	--mode) choices="0644 0640 0600" ;;
 	--name | --count | --free) return ;;
 	*)
 		case "${words[*]}" in
@@ -97,22 +98,22 @@ _distmindctl()
 		gpu) choices="list show drain undrain remove grace hang $options" ;;
 		vgpu) choices="list show create set delete $options" ;;
 		buffer | claim) choices="list $options" ;;
-		model) choices="list show push verify delete load evict replicas $options" ;;
+		model) choices="list show push verify delete load evict replicas chmod chown $options" ;;
 		"model show") choices="$(_distmindctl_values model name) --map --svg $options" ;;
 		"model show "*) choices="--map --svg $options" ;;
-		"model verify" | "model delete" | "model replicas")
+		"model verify" | "model delete" | "model replicas" | "model chmod" | "model chown")
 			choices="$(_distmindctl_values model name) $options"
 			;;
 		"model load" | "model evict") choices="$(_distmindctl_values model name) --gpu $options" ;;
 		"model load "* | "model evict "*) choices="--gpu $options" ;;
-		"model push") choices="--order --replicas $options" ;;
+		"model push") choices="--order --replicas --owner --mode $options" ;;
 		"model push "*)
 			# Files, unless an option was begun.
 			if [[ $cur != -* ]]; then
 				mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 				return
 			fi
-			choices="--order --replicas $options"
+			choices="--order --replicas --owner --mode $options"
 			;;
 		host) choices="list show forget $options" ;;
 		"host forget") choices="$(_distmindctl_values host host) --force $options" ;;

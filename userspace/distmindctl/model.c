@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../common/size.h"
@@ -16,7 +17,8 @@
 int model_fail(struct ctl *ctl, const struct distmind_service *service, int error,
 	       const char *doing)
 {
-	if (error == -EPERM || error == -EACCES)
+	/* What only root may do; who may not do it with this model is told so by the daemon. */
+	if (error == -EPERM)
 		return ctl_fail(ctl, "cannot %s: not permitted; run it as root", doing);
 	return ctl_fail(ctl, "cannot %s: %s", doing, service->reason);
 }
@@ -43,6 +45,59 @@ int model_name_check(struct ctl *ctl, const char *word)
 		return CTL_OK;
 	return ctl_usage(ctl, "'%s' cannot be a model's name: up to %d letters, digits, '.', '_' "
 			 "and '-', beginning with a letter or a digit", word, MODEL_NAME_MAX);
+}
+
+void model_print_access(struct print *print, uint32_t uid, uint32_t gid, unsigned int mode)
+{
+	char text[8];
+
+	snprintf(text, sizeof(text), "%04o", mode & 0777);
+	print_user(print, "uid", "OWNER", uid);
+	print_group(print, "gid", "GROUP", gid);
+	print_text(print, "mode", "MODE", text);
+}
+
+/* Octal digits; an exit code. */
+int model_mode_parse(struct ctl *ctl, const char *word, uint32_t *mode)
+{
+	char *end;
+	unsigned long value = strtoul(word, &end, 8);
+
+	*mode = (uint32_t)value;
+	if (*word >= '0' && *word <= '7' && !*end && strlen(word) <= 4 && !(value & ~0666UL))
+		return CTL_OK;
+	return ctl_usage(ctl, "%s is not a mode: octal digits, of the rights to read (4) and write "
+			 "(2) of owner, group and others, such as 0640", word);
+}
+
+/* USER, USER:GROUP or :GROUP; what is not named stays as it is. An exit code. */
+int model_owner_parse(struct ctl *ctl, const char *word, struct model_owner *owner)
+{
+	const char *colon = strchr(word, ':');
+	size_t len = colon ? (size_t)(colon - word) : strlen(word);
+	char user[64];
+
+	*owner = (struct model_owner){ 0 };
+	if (!*word || len >= sizeof(user) || (colon && !colon[1]))
+		return ctl_usage(ctl, "'%s' is not USER, USER:GROUP or :GROUP", word);
+	memcpy(user, word, len);
+	user[len] = '\0';
+	owner->has_uid = len;
+	owner->has_gid = colon;
+	if (len && user_parse(user, &owner->uid))
+		return ctl_usage(ctl, "%s is not a user", user);
+	if (colon && group_parse(colon + 1, &owner->gid))
+		return ctl_usage(ctl, "%s is not a group", colon + 1);
+	return CTL_OK;
+}
+
+int model_owner_add(json_t *body, const struct model_owner *owner)
+{
+	if (owner->has_uid && json_object_set_new(body, "uid", json_integer(owner->uid)))
+		return -ENOMEM;
+	if (owner->has_gid && json_object_set_new(body, "gid", json_integer(owner->gid)))
+		return -ENOMEM;
+	return 0;
 }
 
 static enum print_colour state_colour(const char *state)
@@ -76,6 +131,9 @@ static void print_model(struct print *print, const json_t *model)
 		    state_colour(reply_text(model, "state")));
 	print_size(print, "shared_bytes", "SHARED", reply_number(model, "shared_bytes"));
 	print_text(print, "resident", "GPUS", gpus);
+	model_print_access(print, (uint32_t)reply_number(model, "uid"),
+			   (uint32_t)reply_number(model, "gid"),
+			   (unsigned int)reply_number(model, "mode"));
 	print_row_close(print);
 }
 
@@ -308,6 +366,46 @@ static int model_replicas(struct ctl *ctl, int argc, char **argv)
 	return carry_out(ctl, &change);
 }
 
+static int model_chmod(struct ctl *ctl, int argc, char **argv)
+{
+	struct change change = { .verb = "chmod" };
+	uint32_t mode;
+	int ret;
+
+	argv = name_and_more(ctl, argc, argv, 2, &change);
+	if (!argv)
+		return ctl->status;
+	ret = model_mode_parse(ctl, argv[1], &mode);
+	if (ret)
+		return ret;
+	snprintf(change.doing, sizeof(change.doing), "give model %s the mode %04o", change.name,
+		 mode);
+	change.body = json_pack("{s:s, s:s, s:I}", "op", "access", "model", change.name, "mode",
+				(json_int_t)mode);
+	return carry_out(ctl, &change);
+}
+
+static int model_chown(struct ctl *ctl, int argc, char **argv)
+{
+	struct change change = { .verb = "chown" };
+	struct model_owner owner;
+	int ret;
+
+	argv = name_and_more(ctl, argc, argv, 2, &change);
+	if (!argv)
+		return ctl->status;
+	ret = model_owner_parse(ctl, argv[1], &owner);
+	if (ret)
+		return ret;
+	snprintf(change.doing, sizeof(change.doing), "give model %s to %s", change.name, argv[1]);
+	change.body = json_pack("{s:s, s:s}", "op", "access", "model", change.name);
+	if (change.body && model_owner_add(change.body, &owner)) {
+		json_decref(change.body);
+		change.body = NULL;
+	}
+	return carry_out(ctl, &change);
+}
+
 static int model_load(struct ctl *ctl, int argc, char **argv)
 {
 	struct change change = { .verb = "load", .progress = "loading" };
@@ -414,13 +512,15 @@ const struct command model_verbs[] = {
 	{ "list", "", "Show the models and the hosts that keep them.", model_list },
 	{ "show", "NAME [--map] [--svg FILE]",
 	  "Show a model, its groups, and with --map who keeps what.", model_show },
-	{ "push", "NAME FILE... [--order FILE] [--replicas N]",
+	{ "push", "NAME FILE... [--order FILE] [--replicas N] [--owner USER] [--mode MODE]",
 	  "Store a model; of chunks that are there already nothing is sent.", model_push },
 	{ "verify", "NAME", "Compare every chunk with its digest.", model_verify },
 	{ "delete", "NAME", "Forget a model, and free what no other one shares.", model_delete },
 	{ "load", "NAME [--gpu GPU]", "Bring a model into a gpu's memory.", model_load },
 	{ "evict", "NAME [--gpu GPU]", "Put a model out of the memory of gpus.", model_evict },
 	{ "replicas", "NAME N", "Keep every chunk of a model N times.", model_replicas },
+	{ "chmod", "NAME MODE", "Say who may load a model, and who may delete it.", model_chmod },
+	{ "chown", "NAME USER[:GROUP]", "Give a model to somebody else.", model_chown },
 	{ 0 },
 };
 

@@ -27,6 +27,19 @@ int model_fail(struct ctl *ctl, const struct distmind_service *service, int erro
 int model_ask_list(struct ctl *ctl, const char *doing,
 		   int (*print)(struct ctl *ctl, const json_t *document));
 
+/* Of a row: whose a model is, and who else may do what. */
+void model_print_access(struct print *print, uint32_t uid, uint32_t gid, unsigned int mode);
+int model_mode_parse(struct ctl *ctl, const char *word, uint32_t *mode);
+
+struct model_owner {
+	uint32_t uid, gid;
+	bool has_uid, has_gid; /* what is not named stays as it is */
+};
+
+int model_owner_parse(struct ctl *ctl, const char *word, struct model_owner *owner);
+/* To a request. -ENOMEM. */
+int model_owner_add(json_t *body, const struct model_owner *owner);
+
 /* A row of a list of hosts. */
 void host_print(struct print *print, const json_t *host);
 

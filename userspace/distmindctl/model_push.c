@@ -19,12 +19,16 @@
 /* Bytes in one message, at most; the daemon takes twice as many. */
 #define BATCH_MAX (32U << 20)
 
+#define MODE_DEFAULT 0644 /* everybody may load it, and nobody but its owner delete it */
+
 struct options {
 	const char *name;
 	const char *order;
 	uint32_t replicas;
 	const char *const *files;
 	size_t file_count;
+	struct model_owner owner;
+	uint32_t mode;
 };
 
 struct push {
@@ -103,8 +107,14 @@ static int announce(struct push *push)
 		return ctl_fail(push->ctl, "cannot %s: memfd: %s; free memory and try again",
 				push->doing, strerror(-fd));
 	request.fds = &fd;
-	request.body = json_pack("{s:s, s:s, s:I}", "op", "push", "model", push->options->name,
-				 "replicas", (json_int_t)push->options->replicas);
+	request.body = json_pack("{s:s, s:s, s:I, s:I}", "op", "push", "model",
+				 push->options->name, "replicas",
+				 (json_int_t)push->options->replicas, "mode",
+				 (json_int_t)push->options->mode);
+	if (request.body && model_owner_add(request.body, &push->options->owner)) {
+		json_decref(request.body);
+		request.body = NULL;
+	}
 	ret = model_ask(push->ctl, &push->service, &request, &reply, push->doing);
 	close(fd);
 	if (!ret)
@@ -257,13 +267,25 @@ static int store(struct push *push)
 	return ret;
 }
 
+static int take_owner(struct ctl *ctl, const struct ctl_option *option, const char *value)
+{
+	return model_owner_parse(ctl, value, option->to);
+}
+
+static int take_mode(struct ctl *ctl, const struct ctl_option *option, const char *value)
+{
+	return model_mode_parse(ctl, value, option->to);
+}
+
 int model_push(struct ctl *ctl, int argc, char **argv)
 {
-	struct options options = { .replicas = 1 };
+	struct options options = { .replicas = 1, .mode = MODE_DEFAULT };
 	const struct ctl_option known[] = {
 		{ "order", option_text, .to = &options.order },
 		{ "replicas", option_number, .to = &options.replicas,
 		  .min = 1, .max = DISTMIND_SERVICE_REPLICAS_MAX },
+		{ "owner", take_owner, .to = &options.owner },
+		{ "mode", take_mode, .to = &options.mode },
 		{ 0 },
 	};
 	struct push push = { .ctl = ctl, .options = &options, .service.fd = -1 };

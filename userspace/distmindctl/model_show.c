@@ -4,6 +4,7 @@
 
 #include "model_view.h"
 #include "options.h"
+#include "reply.h"
 
 struct options {
 	const char *svg;
@@ -33,10 +34,32 @@ static void print_model(struct print *print, const struct model_view *view)
 	print_number(print, "replicas", "REPLICAS", (int64_t)view->replicas);
 	print_number(print, "extra_replicas", "EXTRA", (int64_t)view->extra_replicas);
 	print_number(print, "copies", "COPIES", (int64_t)view->copies);
+	model_print_access(print, view->uid, view->gid, view->mode);
 	print_time_of(print, "predicted_ns", "PREDICTED", view->predicted_ns);
 	print_time_of(print, "greedy_ns", "GREEDY", view->greedy_ns);
 	print_time_of(print, "bound_ns", "BOUND", view->bound_ns);
 	print_row_close(print);
+	print_list_close(print);
+}
+
+/* Who uses it on this host. */
+static void print_users(struct print *print, const struct model_view *view)
+{
+	const json_t *users = json_object_get(view->document, "users"), *user;
+	size_t i;
+
+	if (!json_array_size(users) && !print->json)
+		return;
+	print_list_open(print, "users", PRINT_TABLE);
+	json_array_foreach(users, i, user) {
+		print_row_open(print);
+		print_number(print, "gpu", "GPU", (int64_t)reply_number(user, "gpu"));
+		print_number(print, "vgpu", "VGPU", (int64_t)reply_number(user, "vgpu"));
+		print_user(print, "uid", "USER", (uint32_t)reply_number(user, "uid"));
+		print_number(print, "uses", "USES", (int64_t)reply_number(user, "uses"));
+		print_size(print, "bytes", "PAYS FOR", view->manifest.size);
+		print_row_close(print);
+	}
 	print_list_close(print);
 }
 
@@ -87,6 +110,7 @@ static int print_view(struct ctl *ctl, const struct options *options,
 		return ret;
 	ctl_print_open(ctl, &print);
 	print_model(&print, view);
+	print_users(&print, view);
 	if (!options->map || ctl->json)
 		print_groups(&print, view);
 	if (options->map && ctl->json)

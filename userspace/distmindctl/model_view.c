@@ -173,6 +173,9 @@ int model_view_create(struct model_view *view, struct distmind_service *service,
 	view->replicas = optional(document, "replicas");
 	view->extra_replicas = optional(document, "extra_replicas");
 	view->copies = optional(document, "copies");
+	view->uid = (uint32_t)optional(document, "uid");
+	view->gid = (uint32_t)optional(document, "gid");
+	view->mode = (unsigned int)optional(document, "mode");
 	view->predicted_ns = optional(document, "predicted_ns");
 	view->greedy_ns = optional(document, "greedy_ns");
 	view->bound_ns = optional(document, "bound_ns");

@@ -18,6 +18,8 @@ struct model_view {
 	uint32_t group_count;
 	uint64_t replicas, extra_replicas; /* wanted: always, and while it is hot */
 	uint64_t copies; /* that there are of every chunk */
+	uint32_t uid, gid; /* whose it is */
+	unsigned int mode;
 	uint64_t predicted_ns, greedy_ns, bound_ns; /* 0: not known */
 	const char **hosts; /* owned, the names are in document; in the order of their names */
 	uint32_t host_count;

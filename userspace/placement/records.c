@@ -2,6 +2,7 @@
 #include "records.h"
 
 #include <errno.h>
+#include <string.h>
 
 /* Without the intermediate product, which may exceed 64 bits. */
 static uint64_t percent_of(uint64_t value, uint32_t percent)
@@ -74,6 +75,12 @@ struct placement_need placement_records_need(const struct distmind_vgpu_record *
 	};
 }
 
+bool placement_records_is_cache(const struct distmind_vgpu_record *record)
+{
+	return !record->uid && !record->pid &&
+	       !strncmp(record->name, DISTMIND_WEIGHTS_PREFIX, strlen(DISTMIND_WEIGHTS_PREFIX));
+}
+
 int placement_records_add_vgpu(struct placement_pool *pool,
 			       const struct distmind_vgpu_record *record,
 			       const struct distmind_gpu_record *gpu, uint32_t number)
@@ -82,6 +89,8 @@ int placement_records_add_vgpu(struct placement_pool *pool,
 	const struct placement_gpu *row = &pool->gpus.rows[number];
 	int kind = placement_pool_find_kind(pool, gpu->kind);
 
+	if (placement_records_is_cache(record))
+		return -ENOENT;
 	if (kind < 0)
 		return kind;
 	/* A tenant is not moved to another kind. */

@@ -9,6 +9,7 @@
 #include "pool.h"
 
 #include <distmind.h>
+#include <stdbool.h>
 
 /* How much of each gpu may be promised, in percent. */
 struct placement_overcommit {
@@ -23,8 +24,16 @@ int placement_records_add_gpu(struct placement_pool *pool, const struct distmind
 			      const struct placement_overcommit *overcommit);
 
 /*
+ * Is it one of distmindd's own, which hold its cache of weights? They are no tenants: what
+ * tenants load is within their own quotas, and the rest of the cache goes when somebody
+ * needs the room.
+ */
+bool placement_records_is_cache(const struct distmind_vgpu_record *record);
+
+/*
  * A vgpu that is bound to the gpu of that number and record; it stays with the gpu's kind.
- * Returns the grant's number, -ENOMEM, or -ENOENT: the pool had no room for the kind.
+ * Returns the grant's number, -ENOMEM, or -ENOENT: it counts for nothing, as a cache does, or
+ * the pool had no room for the kind.
  */
 int placement_records_add_vgpu(struct placement_pool *pool,
 			       const struct distmind_vgpu_record *record,

@@ -81,7 +81,8 @@ static void observe_all(struct placement *placement, const struct inventory *inv
 	table_each(&inventory->vgpus, vgpu) {
 		struct placement_need need = placement_records_need(&vgpu->record);
 
-		placement_observe(placement, &need);
+		if (!placement_records_is_cache(&vgpu->record))
+			placement_observe(placement, &need);
 	}
 }
 

@@ -13,6 +13,7 @@
 
 #include "../../common/message.h"
 #include "../common/errands.h"
+#include "access.h"
 
 #include <stdbool.h>
 #include <sys/socket.h>
@@ -31,8 +32,7 @@ struct exchange {
 struct client {
 	struct models *models;
 	int fd;
-	bool root;
-	uint32_t uid;
+	struct access_user user;
 	uint64_t payer; /* of its errands */
 	sd_event_source *source;
 	struct exchange *exchange; /* NULL: none is under way */

@@ -169,8 +169,10 @@ static json_t *describe_model(const struct models *models, const struct survey_m
 		count = weights_gpus(&models->weights, manifest, gpus, GPUS_SHOWN);
 	for (size_t i = 0; i < count; i++)
 		json_array_append_new(resident, json_integer(gpus[i]));
-	return json_pack("{s:s, s:I, s:I, s:I, s:i, s:i, s:I, s:s, s:o, s:I}", "name",
-			 row->model->name, "bytes", (json_int_t)(manifest ? manifest->model.size : 0),
+	return json_pack("{s:s, s:I, s:I, s:i, s:I, s:I, s:I, s:i, s:i, s:I, s:s, s:o, s:I}", "name",
+			 row->model->name, "uid", (json_int_t)row->model->access.uid, "gid",
+			 (json_int_t)row->model->access.gid, "mode", (int)row->model->access.mode,
+			 "bytes", (json_int_t)(manifest ? manifest->model.size : 0),
 			 "chunks", (json_int_t)(manifest ? manifest->model.chunk_count : 0),
 			 "layers", (json_int_t)(manifest ? manifest->model.layer_count : 0),
 			 "replicas", (int)row->model->replicas, "extra_replicas", (int)row->extra,
@@ -260,6 +262,23 @@ static json_t *groups_of(const struct grouping *grouping)
 	return groups;
 }
 
+static void tell_user(const struct weights_user *user, void *arg)
+{
+	json_array_append_new(arg, json_pack("{s:I, s:I, s:I, s:I, s:b}", "gpu",
+					     (json_int_t)user->gpu, "vgpu", (json_int_t)user->vgpu,
+					     "uid", (json_int_t)user->uid, "uses",
+					     (json_int_t)user->uses, "loading", user->loading));
+}
+
+/* Who uses it on this host. */
+static json_t *users_of(struct models *models, const struct manifest *manifest)
+{
+	json_t *users = json_array();
+
+	weights_each_user(&models->weights, manifest, tell_user, users);
+	return users;
+}
+
 int models_show(struct models *models, const struct catalog_model *model)
 {
 	const struct manifest *manifest = manifests_find(model);
@@ -286,7 +305,10 @@ int models_show(struct models *models, const struct catalog_model *model)
 		json_array_append_new(holders,
 				      holders_of(models, manifest->model.chunks[i].digest.bytes));
 	err = message_memfd_json(json_pack(
-		"{s:o, s:i, s:i, s:I, s:o, s:I, s:I, s:I, s:{s:f, s:f, s:f, s:f, s:f}, s:o}",
+		"{s:o, s:I, s:I, s:i, s:o, s:i, s:i, s:I, s:o, s:I, s:I, s:I, s:{s:f, s:f, s:f, s:f, s:f}, "
+		"s:o}",
+		"users", users_of(models, manifest), "uid", (json_int_t)model->access.uid, "gid", (json_int_t)model->access.gid, "mode",
+		(int)model->access.mode,
 		"manifest", model_manifest_tree(&manifest->model), "replicas",
 		(int)model->replicas, "extra_replicas", (int)row->extra, "copies",
 		(json_int_t)row->copies, "groups", groups_of(&grouping), "predicted_ns",

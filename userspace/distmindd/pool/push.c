@@ -283,7 +283,8 @@ static struct push *create(struct client *client, const char *name, const void *
 	return push;
 }
 
-void push_begin(struct client *client, const char *name, uint32_t replicas, int manifest)
+void push_begin(struct client *client, const char *name, uint32_t replicas,
+		const struct catalog_access *access, int manifest)
 {
 	struct catalog *catalog = client->models->catalog;
 	const char *why;
@@ -311,6 +312,7 @@ void push_begin(struct client *client, const char *name, uint32_t replicas, int 
 		destroy(push);
 		goto out;
 	}
+	catalog_upload_set_access(push->upload, access);
 	push->pending = true;
 	push->client = client;
 	client->push = push;

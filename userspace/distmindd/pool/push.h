@@ -13,7 +13,8 @@
 #define PUSH_BATCH_MAX (64UL << 20)
 
 /* Each answers the client, now or later. Descriptors stay the caller's. */
-void push_begin(struct client *client, const char *name, uint32_t replicas, int manifest);
+void push_begin(struct client *client, const char *name, uint32_t replicas,
+		const struct catalog_access *access, int manifest);
 void push_chunk(struct client *client, uint32_t first, uint32_t count, int bytes);
 void push_commit(struct client *client);
 /* The connection has ended. NULL is fine. */

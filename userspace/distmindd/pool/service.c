@@ -92,12 +92,12 @@ static int word(struct client *client, const json_t *body, const char *field,
 	return -EINVAL;
 }
 
-/* Of a model that is there, not of an upload. NULL: has been told. */
-static struct manifest *manifest_of(struct client *client, const json_t *body)
+/* One that is there, not an upload, and that the client may do that with. NULL: has been told. */
+static const struct catalog_model *model_of(struct client *client, const json_t *body,
+					    enum access_right right)
 {
 	const char *name = model_name(client, body);
 	const struct catalog_model *model;
-	struct manifest *manifest;
 
 	if (!name)
 		return NULL;
@@ -108,9 +108,28 @@ static struct manifest *manifest_of(struct client *client, const json_t *body)
 			      name);
 		return NULL;
 	}
+	if (access_allows(&client->user, &model->access, right))
+		return model;
+	client_refuse(client, -EACCES,
+		      "model %s: user %u may not %s it: it belongs to user %u, who can change that "
+		      "with distmindctl model chmod",
+		      name, client->user.uid, right == ACCESS_READ ? "read" : "change",
+		      model->access.uid);
+	return NULL;
+}
+
+/* Of one that the client may read. NULL: has been told. */
+static struct manifest *manifest_of(struct client *client, const json_t *body)
+{
+	const struct catalog_model *model = model_of(client, body, ACCESS_READ);
+	struct manifest *manifest;
+
+	if (!model)
+		return NULL;
 	manifest = manifests_find(model);
 	if (!manifest)
-		client_refuse(client, model->error[0] ? -EBADMSG : -EAGAIN, "model %s: %s", name,
+		client_refuse(client, model->error[0] ? -EBADMSG : -EAGAIN, "model %s: %s",
+			      model->name,
 			      model->error[0] ? model->error :
 						"its manifest is still being read: try again");
 	return manifest;
@@ -146,20 +165,43 @@ static void do_show(struct client *client, struct message *message)
 			     models_show(models, catalog_model_find(models->catalog, name)));
 }
 
+/* What is not given stays. False: the client has been told. */
+static bool read_access(struct client *client, const json_t *body, struct catalog_access *access)
+{
+	uint64_t uid = access->uid, gid = access->gid, mode = access->mode;
+
+	if (!number(client, body, "uid", 0, UINT32_MAX - 1, false, &uid) ||
+	    !number(client, body, "gid", 0, UINT32_MAX - 1, false, &gid) ||
+	    !number(client, body, "mode", 0, CATALOG_MODE_ALL, false, &mode))
+		return false;
+	if (mode & ~(uint64_t)CATALOG_MODE_ALL) {
+		client_refuse(client, -EINVAL, "mode: only the rights to read and to write (0666)");
+		return false;
+	}
+	*access = (struct catalog_access){
+		.uid = (uint32_t)uid, .gid = (uint32_t)gid, .mode = (unsigned int)mode,
+	};
+	return true;
+}
+
 static void do_push(struct client *client, struct message *message)
 {
 	const char *name = model_name(client, message->body);
+	struct catalog_access access = CATALOG_ACCESS_DEFAULT;
 	uint64_t replicas = 1;
 
-	if (!name || !number(client, message->body, "replicas", 1, DISTMIND_SERVICE_REPLICAS_MAX,
-			     false, &replicas))
+	access.uid = client->user.uid;
+	access.gid = client->user.gid;
+	if (!name || !read_access(client, message->body, &access) ||
+	    !number(client, message->body, "replicas", 1, DISTMIND_SERVICE_REPLICAS_MAX, false,
+		    &replicas))
 		return;
 	if (message->fd_count != 1)
 		client_refuse(client, -EINVAL, "a memfd with the manifest is needed");
 	else if (client->push)
 		client_refuse(client, -EBUSY, "another push is under way on this connection");
 	else
-		push_begin(client, name, (uint32_t)replicas, message->fds[0]);
+		push_begin(client, name, (uint32_t)replicas, &access, message->fds[0]);
 }
 
 static void do_chunk(struct client *client, struct message *message)
@@ -258,37 +300,72 @@ static uint64_t own_bytes(struct models *models, const struct manifest *manifest
 
 static void do_delete(struct client *client, struct message *message)
 {
-	const char *name = model_name(client, message->body);
-	const struct catalog_model *model;
+	const struct catalog_model *model = model_of(client, message->body, ACCESS_WRITE);
 	struct manifest *manifest;
 	struct change *change;
 
-	change = name ? change_begin(client, name) : NULL;
+	change = model ? change_begin(client, model->name) : NULL;
 	if (!change)
 		return;
 	/* One whose manifest cannot be read can be deleted all the same. */
-	model = catalog_model_find(client->models->catalog, name);
-	manifest = model ? manifests_find(model) : NULL;
+	manifest = manifests_find(model);
 	change->deletes = true;
 	change->freed = manifest ? own_bytes(client->models, manifest) : 0;
-	change_done(change, catalog_model_delete(client->models->catalog, name, 0, on_changed,
+	/* It may be another by the time, and then somebody else's: that one stays. */
+	change_done(change, catalog_model_delete(client->models->catalog, change->model,
+						 client->user.uid ? model->revision : 0, on_changed,
 						 change));
 }
 
 static void do_replicas(struct client *client, struct message *message)
 {
-	const char *name = model_name(client, message->body);
+	const struct catalog_model *model;
 	struct change *change;
 	uint64_t replicas;
 
-	if (!name || !number(client, message->body, "replicas", 1, DISTMIND_SERVICE_REPLICAS_MAX,
-			     true, &replicas))
+	if (!number(client, message->body, "replicas", 1, DISTMIND_SERVICE_REPLICAS_MAX, true,
+		    &replicas))
 		return;
-	change = change_begin(client, name);
+	model = model_of(client, message->body, ACCESS_WRITE);
+	change = model ? change_begin(client, model->name) : NULL;
 	if (change)
-		change_done(change, catalog_model_set_replicas(client->models->catalog, name,
+		change_done(change, catalog_model_set_replicas(client->models->catalog,
+							       change->model,
 							       (unsigned int)replicas, on_changed,
 							       change));
+}
+
+/* Owner, group and mode: the owner decides on the mode, root on all of it. */
+static void do_access(struct client *client, struct message *message)
+{
+	const char *name = model_name(client, message->body);
+	const struct catalog_model *model;
+	struct catalog_access access;
+	struct change *change;
+
+	model = name ? catalog_model_find(client->models->catalog, name) : NULL;
+	if (name && !model)
+		client_refuse(client, -ENOENT, "model: there is no model %s: see distmindctl model "
+					       "list",
+			      name);
+	if (!model)
+		return;
+	access = model->access;
+	if (!read_access(client, message->body, &access))
+		return;
+	if (client->user.uid &&
+	    (client->user.uid != model->access.uid || access.uid != model->access.uid ||
+	     access.gid != model->access.gid)) {
+		client_refuse(client, -EPERM,
+			      "model %s: its mode is for its owner to change, user %u, and owner and "
+			      "group for root",
+			      name, model->access.uid);
+		return;
+	}
+	change = change_begin(client, name);
+	if (change)
+		change_done(change, catalog_model_set_access(client->models->catalog, change->model,
+							     &access, on_changed, change));
 }
 
 static void do_verify(struct client *client, struct message *message)
@@ -299,13 +376,13 @@ static void do_verify(struct client *client, struct message *message)
 		verify_begin(client, manifest);
 }
 
-/* The gpu of a vgpu that the client may use; false: has been told. */
-static bool gpu_of_vgpu(struct client *client, uint32_t id, uint32_t *gpu)
+/* A vgpu that the client may use, its gpu and what is left of its quota; false: has been told. */
+static bool read_vgpu(struct client *client, uint32_t id, struct weights_request *request)
 {
 	struct distmind_vgpu_record vgpu;
 	int err = distmind_pool_vgpu(client->models->kernel, id, &vgpu);
 
-	if (!err && !client->root && vgpu.uid != client->uid)
+	if (!err && client->user.uid && vgpu.uid != client->user.uid)
 		err = -EPERM;
 	if (err) {
 		client_refuse(client, err, "vgpu: %u is %s", id,
@@ -317,7 +394,10 @@ static bool gpu_of_vgpu(struct client *client, uint32_t id, uint32_t *gpu)
 		client_refuse(client, -ENXIO, "vgpu: no gpu backs %u at the moment: try again", id);
 		return false;
 	}
-	*gpu = vgpu.gpu;
+	request->gpu = vgpu.gpu;
+	request->vgpu = id;
+	request->uid = vgpu.uid;
+	request->quota = vgpu.memory > vgpu.memory_used ? vgpu.memory - vgpu.memory_used : 0;
 	return true;
 }
 
@@ -366,7 +446,7 @@ static void do_load(struct client *client, struct message *message)
 	if (request.manifest &&
 	    number(client, message->body, "vgpu", 0, UINT32_MAX, true, &vgpu) &&
 	    read_load(client, message->body, &request) &&
-	    gpu_of_vgpu(client, (uint32_t)vgpu, &request.gpu))
+	    read_vgpu(client, (uint32_t)vgpu, &request))
 		weights_load(&client->models->weights, client, &request);
 }
 
@@ -443,8 +523,9 @@ static const struct operation {
 	{ "list", false, do_list },	    { "show", false, do_show },
 	{ "load", false, do_load },	    { "push", true, do_push },
 	{ "chunk", true, do_chunk },	    { "commit", true, do_commit },
-	{ "delete", true, do_delete },	    { "replicas", true, do_replicas },
-	{ "verify", true, do_verify },	    { "preload", true, do_preload },
+	{ "delete", false, do_delete },	    { "replicas", false, do_replicas },
+	{ "access", false, do_access },
+	{ "verify", false, do_verify },	    { "preload", true, do_preload },
 	{ "evict", true, do_evict },	    { "state", false, do_state },
 	{ "forget", true, do_forget },	    { "turns", false, do_turns },
 };
@@ -457,7 +538,7 @@ static void dispatch(struct client *client, struct message *message)
 		if (strcmp(operations[i].name, name))
 			continue;
 		turns_name(operations[i].name);
-		if (operations[i].root && !client->root)
+		if (operations[i].root && client->user.uid)
 			client_refuse(client, -EPERM, "op: %s is for root only", name);
 		else
 			operations[i].begin(client, message);
@@ -486,6 +567,7 @@ static void on_closed(struct errand *errand)
 		;
 	*at = client->next;
 	service->count--;
+	access_user_close(&client->user);
 	free(client);
 }
 
@@ -626,7 +708,7 @@ static bool is_crowded(const struct service *service, uint32_t uid)
 	uint32_t same = 0;
 
 	for (other = service->clients; other; other = other->next)
-		same += other->uid == uid;
+		same += other->user.uid == uid;
 	if (!uid)
 		return service->count >= SERVICE_CLIENTS_MAX;
 	return same >= SERVICE_CLIENTS_USER ||
@@ -697,7 +779,7 @@ static void refuse_crowd(int fd, uint32_t uid)
 	json_decref(body);
 }
 
-static int client_create(struct service *service, int fd, const struct ucred *peer)
+static int client_create(struct service *service, int fd, struct access_user *user)
 {
 	struct client *client = calloc(1, sizeof(*client));
 	int err;
@@ -706,10 +788,9 @@ static int client_create(struct service *service, int fd, const struct ucred *pe
 		return -ENOMEM;
 	client->models = service->models;
 	client->fd = fd;
-	client->uid = peer->uid;
-	client->payer = peer->uid;
-	client->root = !peer->uid;
-	if (client->root)
+	client->user = *user;
+	client->payer = user->uid;
+	if (!user->uid)
 		let_descriptors(fd, 1);
 	err = sd_event_add_io(service->models->loop, &client->source, fd, EPOLLIN, on_message,
 			      client);
@@ -717,6 +798,8 @@ static int client_create(struct service *service, int fd, const struct ucred *pe
 		free(client);
 		return err;
 	}
+	/* The client's from here on. */
+	*user = (struct access_user){ 0 };
 	client->next = service->clients;
 	service->clients = client;
 	service->count++;
@@ -727,22 +810,24 @@ static int on_connect(sd_event_source *source, int fd, uint32_t revents, void *a
 {
 	struct service *service = arg;
 	int client = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	struct ucred peer = { 0 };
-	socklen_t len = sizeof(peer);
+	struct access_user user;
 
 	(void)source;
 	(void)revents;
 	turns_name("connect");
 	if (client < 0)
 		return 0;
-	if (getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &len)) {
+	if (access_user_open(&user, client)) {
 		turn_away(service, client, ERRANDS_DAEMON);
-	} else if (is_crowded(service, peer.uid)) {
-		refuse_crowd(client, peer.uid);
-		turn_away(service, client, peer.uid);
-	} else if (client_create(service, client, &peer)) {
-		turn_away(service, client, peer.uid);
+		return 0;
 	}
+	if (is_crowded(service, user.uid)) {
+		refuse_crowd(client, user.uid);
+		turn_away(service, client, user.uid);
+	} else if (client_create(service, client, &user)) {
+		turn_away(service, client, user.uid);
+	}
+	access_user_close(&user);
 	return 0;
 }
 

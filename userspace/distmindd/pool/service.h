@@ -3,9 +3,12 @@
  * The socket of the model service: SOCK_SEQPACKET, open to all, who asks is known by
  * SO_PEERCRED. What may be asked for and what is answered:
  *
- *   list show load state turns                  anyone; load of a vgpu of one's own
- *   push chunk commit delete replicas verify
- *   preload evict forget                        root
+ *   list state turns                            anyone
+ *   show load verify                            who may read the model; load of a vgpu of
+ *                                               one's own
+ *   delete replicas                             who may write to it
+ *   access                                      its owner, root
+ *   push chunk commit preload evict forget      root
  *
  * Every field is checked here; what is wrong is answered, and changes nothing. Descriptors
  * are for root too: the kernel refuses those of others, if it is 6.16 or later.

@@ -35,6 +35,7 @@ struct weights_device {
 struct weights_use {
 	struct exchange exchange; /* while it waits for the end of the load */
 	struct resident *resident; /* NULL: its load has failed */
+	uint32_t vgpu, uid; /* whose it is */
 	int err; /* then this is why */
 	char reason[MEMORY_REASON_LEN];
 	bool cached;
@@ -543,6 +544,18 @@ void weights_load(struct weights *weights, struct client *client,
 	struct resident *resident = NULL;
 	int err = use ? 0 : -ENOMEM;
 
+	if (!err && !request->preload) {
+		err = weights_of_vgpu(weights, request->vgpu, request->manifest) <= request->quota ?
+			      0 :
+			      -EDQUOT;
+		snprintf(reason, sizeof(reason),
+			 "with it vgpu %u would use %llu bytes of models, and %llu of its quota are "
+			 "left for that: give it more (distmindctl vgpu set), or end other uses",
+			 request->vgpu,
+			 (unsigned long long)weights_of_vgpu(weights, request->vgpu,
+							     request->manifest),
+			 (unsigned long long)request->quota);
+	}
 	if (!err && !device) {
 		err = open_device(weights, request->gpu, &device);
 		snprintf(reason, sizeof(reason), "no vgpu for the weights: %s",
@@ -564,6 +577,8 @@ void weights_load(struct weights *weights, struct client *client,
 	resident->loads++;
 	resident->used_us = clock_us();
 	use->resident = resident;
+	use->vgpu = request->vgpu;
+	use->uid = request->uid;
 	use->verify = request->load.verify;
 	use->preload = request->preload;
 	LIST_INSERT_HEAD(&resident->uses, use, link);
@@ -649,6 +664,65 @@ size_t weights_gpus(const struct weights *weights, const struct manifest *manife
 			gpus[count++] = device->gpu;
 	}
 	return count;
+}
+
+static bool uses(const struct resident *resident, uint32_t vgpu)
+{
+	const struct weights_use *use;
+
+	LIST_FOREACH(use, &resident->uses, link)
+		if (!use->preload && use->vgpu == vgpu)
+			return true;
+	return false;
+}
+
+uint64_t weights_of_vgpu(const struct weights *weights, uint32_t vgpu,
+			 const struct manifest *manifest)
+{
+	uint64_t bytes = manifest ? resident_quota(&manifest->model, false, false) : 0;
+	const struct weights_device *device;
+	const struct resident *resident;
+
+	for (device = weights->devices; device; device = device->next)
+		for (resident = device->residents; resident; resident = resident->next)
+			if (resident->manifest != manifest && uses(resident, vgpu))
+				bytes += resident_quota(&resident->manifest->model, false, false);
+	return bytes;
+}
+
+static void tell_users(const struct resident *resident, uint32_t gpu,
+		       void (*each)(const struct weights_user *user, void *arg), void *arg)
+{
+	const struct weights_use *use, *other;
+
+	LIST_FOREACH(use, &resident->uses, link) {
+		struct weights_user user = {
+			.gpu = gpu, .vgpu = use->vgpu, .uid = use->uid,
+			.loading = resident->state == RESIDENT_LOADING,
+		};
+		bool first = true;
+
+		LIST_FOREACH(other, &resident->uses, link) {
+			if (other->preload || other->vgpu != use->vgpu)
+				continue;
+			first &= user.uses || other == use;
+			user.uses++;
+		}
+		if (first && !use->preload)
+			each(&user, arg);
+	}
+}
+
+void weights_each_user(const struct weights *weights, const struct manifest *manifest,
+		       void (*each)(const struct weights_user *user, void *arg), void *arg)
+{
+	const struct weights_device *device;
+	const struct resident *resident;
+
+	for (device = weights->devices; device; device = device->next)
+		for (resident = device->residents; resident; resident = resident->next)
+			if (resident->manifest == manifest)
+				tell_users(resident, device->gpu, each, arg);
 }
 
 static uint64_t promised(const struct inventory *inventory, uint32_t gpu)

@@ -9,6 +9,11 @@
  * The copies of a gpu belong to a vgpu of the daemon's own, "weights-GPU", whose quota is
  * what they need. It is deleted when the gpu is lost; those of a daemon that died are
  * deleted when the next one starts.
+ *
+ * Whoever uses a model pays for all of it, also if others use the same copy: what a vgpu uses
+ * and what it has in buffers of its own must be within its quota when it loads. So what is in
+ * use is never more than tenants were promised, and the rest of the cache, which is
+ * nobody's, goes when somebody needs the room.
  */
 #ifndef DISTMINDD_WEIGHTS_H
 #define DISTMINDD_WEIGHTS_H
@@ -35,6 +40,8 @@ struct weights {
 struct weights_request {
 	struct manifest *manifest;
 	uint32_t gpu;
+	uint32_t vgpu, uid; /* who uses it; none for a preload */
+	uint64_t quota; /* what is left of the vgpu's, without what it uses here */
 	struct resident_request load;
 	uint64_t compute_ns;
 	bool wait; /* answer when all is there */
@@ -62,6 +69,19 @@ uint64_t weights_evict(struct weights *weights, const char *model, uint32_t gpu,
 /* The gpus that have all of it. Returns how many, at most room. */
 size_t weights_gpus(const struct weights *weights, const struct manifest *manifest,
 		    uint32_t *gpus, size_t room);
+/* Bytes of models that a vgpu uses, each once; with this one if it is not NULL. */
+uint64_t weights_of_vgpu(const struct weights *weights, uint32_t vgpu,
+			 const struct manifest *manifest);
+
+struct weights_user {
+	uint32_t gpu, vgpu, uid;
+	unsigned int uses;
+	bool loading;
+};
+
+/* Who uses a model, each vgpu once. */
+void weights_each_user(const struct weights *weights, const struct manifest *manifest,
+		       void (*each)(const struct weights_user *user, void *arg), void *arg);
 /* What was measured, for the next load. */
 void weights_rates(const struct weights *weights, bool staged, struct grouping_rates *rates);
 
