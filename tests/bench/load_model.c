@@ -58,6 +58,9 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* What the models that a request uses at a time may have, of which its vgpu pays. */
+#define MODELS_MAX (256U << 20)
+
 /* ROUNDS is odd. */
 static double median(const double *values)
 {
@@ -71,7 +74,7 @@ static double median(const double *values)
 static void request_open(struct request *request)
 {
 	struct distmind_claim terms = {
-		.memory = 2 * ACTIVATION, .share = DISTMIND_SHARE_WHOLE / 2,
+		.memory = 2 * ACTIVATION + MODELS_MAX, .share = DISTMIND_SHARE_WHOLE / 2,
 		.sched_class = DISTMIND_CLASS_LATENCY, .objective_ns = OBJECTIVE, .name = "bench",
 	};
 	char reason[DISTMIND_REASON_LEN] = "";

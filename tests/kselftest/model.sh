@@ -118,17 +118,45 @@ user_may_load() {
 }
 
 # With the capability that the tool looks at, so that it is the daemon who refuses.
+# What is for root, and what the model's mode does not let others do.
 user_may_not_change() {
 	local verb refused=0
 
-	for verb in "push stolen $work/mlp.st" "delete mlp" "verify mlp" "evict mlp" \
-		"replicas mlp 2"; do
+	for verb in "push stolen $work/mlp.st" "delete mlp" "evict mlp" "replicas mlp 2" \
+		"chmod mlp 0666" "chown mlp 65534"; do
 		# shellcheck disable=SC2086
 		! setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps +net_admin \
 			--ambient-caps +net_admin -- distmindctl model $verb 2>"$work/why" &&
-			grep -q "not permitted" "$work/why" && refused=$((refused + 1))
+			grep -q "not permitted\|may not change it" "$work/why" &&
+			refused=$((refused + 1))
 	done
-	[ "$refused" -eq 5 ] && pool_keeps "'stolen' not in models and 'mlp' in models"
+	[ "$refused" -eq 6 ] && pool_keeps "'stolen' not in models and 'mlp' in models"
+}
+
+# 0640: root's group may, and others may not. Whose it is they see all the same.
+others_need_the_right_to_read() {
+	local user="setpriv --reuid 65534 --regid 65534 --clear-groups --"
+
+	distmindctl model chmod mlp 0640 &&
+		until_true eval '! $user distmindctl model show mlp 2>"$work/why"' &&
+		grep -q "may not read it: it belongs to user 0" "$work/why" &&
+		! $user "$infer" --model mlp --json 2>"$work/why" &&
+		grep -q "may not read it" "$work/why" &&
+		$user distmindctl model list | grep -q "mlp.*0640" &&
+		distmindctl model chown mlp 65534 &&
+		until_true $user distmindctl model show mlp >/dev/null &&
+		$user distmindctl model chmod mlp 0600 &&
+		until_true $user "$infer" --model mlp --json >"$work/own" &&
+		distmindctl model chown mlp 0:0 && distmindctl model chmod mlp 0644 &&
+		until_true $user distmindctl model show mlp >/dev/null
+}
+
+# A vgpu of 4 MB cannot use 40 MB of the gpu, whoever else does.
+user_pays_for_what_he_loads() {
+	push big "$work/big.st" &&
+		! distmindctl run --memory 4M --share 0.1 -- "$infer" --model big 2>"$work/why" &&
+		grep -q "of its quota are left" "$work/why" &&
+		distmindctl model delete big
 }
 
 # A vgpu of root's stays root's, also where a user got its descriptor.
@@ -210,7 +238,7 @@ chmod 755 "$work"
 memory=96
 printf '[donor]\nmemory = 96M\n\n[catalog]\npath = %s/catalog\n' "$work" >"$work/conf"
 
-plan 24
+plan 26
 start_engine cpu0 ${memory}M
 gpu=$(distmindctl -j gpu show cpu0 | grep -o '"id": [0-9]*' | head -n 1 | tr -dc 0-9)
 start_daemon --config "$work/conf"
@@ -232,6 +260,8 @@ check dedupe.stores_nothing_of_the_same_again same_again_stores_nothing
 check verify.finds_nothing_wrong verifies
 check user.may_load user_may_load
 check user.may_not_change user_may_not_change
+check user.needs_the_right_to_read others_need_the_right_to_read
+check user.pays_for_what_he_loads user_pays_for_what_he_loads
 check user.may_not_load_for_others user_may_not_load_for_others
 check user.may_not_crowd_others_out user_may_not_crowd_others_out
 check push.refuses_bad_files bad_files_are_refused

@@ -439,8 +439,8 @@ static void describe(struct infer *infer)
 
 static void acquire(struct infer *infer)
 {
+	uint64_t weights = infer->image.manifest.size;
 	struct distmind_claim claim = {
-		.memory = ACTIVATIONS + infer->image.manifest.size,
 		.share = DISTMIND_SHARE_WHOLE / 2,
 		.sched_class = DISTMIND_CLASS_LATENCY,
 		.objective_ns = OBJECTIVE,
@@ -449,6 +449,11 @@ static void acquire(struct infer *infer)
 	char reason[DISTMIND_REASON_LEN] = "";
 	int err = distmind_vgpu_inherited(0, &infer->vgpu);
 
+	/* Whoever uses weights of the pool pays for them, as for weights of its own. */
+	if (err == -ENOENT && infer->options->model &&
+	    distmind_model_size(infer->options->model, &weights, reason))
+		net_die(reason, 0);
+	claim.memory = ACTIVATIONS + weights;
 	if (err == -ENOENT)
 		err = distmind_acquire(&claim, &infer->vgpu, reason);
 	if (err)

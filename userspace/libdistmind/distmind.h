@@ -223,6 +223,12 @@ struct distmind_model_info {
 };
 
 /*
+ * How much of a vgpu's quota the use of a model takes, besides the vgpu's own buffers. reason
+ * is as for distmind_acquire(). -ENOENT, -EACCES.
+ */
+int distmind_model_size(const char *name, uint64_t *size, char *reason);
+
+/*
  * Ask for a model's weights. The call returns when it is known what comes when; jobs
  * that use a tensor can be submitted at once, since the kernel lets each wait for what
  * it needs. reason is as for distmind_acquire(). options may be NULL.

@@ -9,6 +9,7 @@
 
 #define DEADLINE_DEFAULT_MS 30000
 /* What the daemon has left to say after its own deadline. */
+#define SIZE_MS 30000
 #define REPLY_EXTRA_MS 5000
 
 /* The descriptors of a reply. */
@@ -269,6 +270,27 @@ int distmind_model_load(struct distmind_vgpu *vgpu, const char *name,
 		snprintf(reason, DISTMIND_REASON_LEN, "%.*s", DISTMIND_REASON_LEN - 1,
 			 made->service.reason);
 	distmind_model_release(made);
+	return err;
+}
+
+int distmind_model_size(const char *name, uint64_t *size, char *reason)
+{
+	struct distmind_service_request request = { .timeout_ms = SIZE_MS };
+	struct distmind_service service;
+	struct message reply = { 0 };
+	int err = distmind_service_open(&service);
+
+	if (!err) {
+		request.body = json_pack("{s:s, s:s}", "op", "size", "model", name);
+		err = distmind_service_ask(&service, &request, &reply);
+	}
+	if (!err)
+		err = distmind_service_number(&service, reply.body, "size", "size", size);
+	if (reason)
+		snprintf(reason, DISTMIND_REASON_LEN, "%.*s", DISTMIND_REASON_LEN - 1,
+			 err ? service.reason : "");
+	message_clear(&reply);
+	distmind_service_close(&service);
 	return err;
 }
 

@@ -12,6 +12,7 @@
 #include "manifests.h"
 #include "peers.h"
 #include "service.h"
+#include "showing.h"
 #include "survey.h"
 #include "weights.h"
 
@@ -26,6 +27,7 @@ struct models {
 	struct donate donate;
 	struct weights weights;
 	struct survey survey;
+	struct showings showings;
 	struct service service;
 	struct verify *verifies; /* under way */
 };
@@ -45,10 +47,5 @@ void models_close(struct models *models);
 
 /* Tells the pool that this host goes, so that it need not find out; done() comes later. */
 int models_leave(struct models *models, catalog_done done, void *arg);
-
-/* Answers that say what there is, in a memfd each; a negative errno. */
-int models_list(struct models *models);
-/* Its manifest has been read. */
-int models_show(struct models *models, const struct catalog_model *model);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "../../libdistmind/service.h"
 #include "forget.h"
+#include "listing.h"
 #include "../common/log.h"
 #include "../common/turns.h"
 #include "models.h"
@@ -139,30 +140,19 @@ static struct manifest *manifest_of(struct client *client, const json_t *body)
  * Operations
  */
 
-static void answer_memfd(struct client *client, int fd)
-{
-	if (fd < 0) {
-		client_refuse(client, fd, "%s", strerror(-fd));
-		return;
-	}
-	client_answer(client, json_object(), &fd, 1);
-	close(fd);
-}
-
 static void do_list(struct client *client, struct message *message)
 {
 	(void)message;
-	answer_memfd(client, models_list(client->models));
+	listing_begin(client);
 }
 
 static void do_show(struct client *client, struct message *message)
 {
 	const char *name = json_string_value(json_object_get(message->body, "model"));
-	struct models *models = client->models;
+	struct manifest *manifest = manifest_of(client, message->body);
 
-	if (manifest_of(client, message->body))
-		answer_memfd(client,
-			     models_show(models, catalog_model_find(models->catalog, name)));
+	if (manifest)
+		showing_begin(client, catalog_model_find(client->models->catalog, name), manifest);
 }
 
 /* What is not given stays. False: the client has been told. */
@@ -232,6 +222,8 @@ static void do_commit(struct client *client, struct message *message)
 struct change {
 	struct exchange exchange;
 	struct models *models;
+	struct survey_wait wait; /* of one that deletes, for what that frees */
+	uint64_t revision; /* of what is deleted; 0: whatever it is by then */
 	uint64_t freed;
 	bool deletes;
 	char model[MODEL_NAME_MAX + 1];
@@ -280,41 +272,43 @@ static void change_done(struct change *change, int err)
 	free(change);
 }
 
-/* Bytes that only this model needs. */
-static uint64_t own_bytes(struct models *models, const struct manifest *manifest)
+static void on_survey(struct survey_wait *wait, int err)
 {
-	uint64_t bytes = 0;
+	struct change *change = (struct change *)((char *)wait - offsetof(struct change, wait));
+	struct catalog *catalog = change->models->catalog;
+	const struct catalog_model *model = catalog_model_find(catalog, change->model);
+	const struct survey_model *row;
 
-	for (uint32_t i = 0; i < manifest->model.chunk_count; i++) {
-		uint32_t chunk = manifest->by_digest[i];
-		const struct model_chunk *chunks = manifest->model.chunks;
+	/* One whose manifest cannot be read can be deleted all the same. */
+	row = !err && model ? survey_find(&change->models->survey, model) : NULL;
+	change->exchange.gone = NULL;
+	change->freed = row ? row->own : 0;
+	change_done(change, catalog_model_delete(catalog, change->model, change->revision,
+						 on_changed, change));
+}
 
-		if (i && model_digest_equal(&chunks[chunk].digest,
-					    &chunks[manifest->by_digest[i - 1]].digest))
-			continue;
-		if (catalog_chunk_references(models->catalog, chunks[chunk].digest.bytes) < 2)
-			bytes += chunks[chunk].size;
-	}
-	return bytes;
+static void on_change_gone(struct exchange *exchange)
+{
+	struct change *change = (struct change *)exchange;
+
+	survey_forget(&change->models->survey, &change->wait);
+	free(change);
 }
 
 static void do_delete(struct client *client, struct message *message)
 {
 	const struct catalog_model *model = model_of(client, message->body, ACCESS_WRITE);
-	struct manifest *manifest;
 	struct change *change;
 
 	change = model ? change_begin(client, model->name) : NULL;
 	if (!change)
 		return;
-	/* One whose manifest cannot be read can be deleted all the same. */
-	manifest = manifests_find(model);
 	change->deletes = true;
-	change->freed = manifest ? own_bytes(client->models, manifest) : 0;
 	/* It may be another by the time, and then somebody else's: that one stays. */
-	change_done(change, catalog_model_delete(client->models->catalog, change->model,
-						 client->user.uid ? model->revision : 0, on_changed,
-						 change));
+	change->revision = client->user.uid ? model->revision : 0;
+	change->exchange.gone = on_change_gone;
+	change->wait.ready = on_survey;
+	survey_ask(&change->models->survey, &change->wait);
 }
 
 static void do_replicas(struct client *client, struct message *message)
@@ -374,6 +368,18 @@ static void do_verify(struct client *client, struct message *message)
 
 	if (manifest)
 		verify_begin(client, manifest);
+}
+
+/* What a vgpu must have left to use it. */
+static void do_size(struct client *client, struct message *message)
+{
+	struct manifest *manifest = manifest_of(client, message->body);
+
+	if (manifest)
+		client_answer(client,
+			      json_pack("{s:I}", "size",
+					(json_int_t)resident_quota(&manifest->model, false, false)),
+			      NULL, 0);
 }
 
 /* A vgpu that the client may use, its gpu and what is left of its quota; false: has been told. */
@@ -524,7 +530,7 @@ static const struct operation {
 	{ "load", false, do_load },	    { "push", true, do_push },
 	{ "chunk", true, do_chunk },	    { "commit", true, do_commit },
 	{ "delete", false, do_delete },	    { "replicas", false, do_replicas },
-	{ "access", false, do_access },
+	{ "access", false, do_access },	    { "size", false, do_size },
 	{ "verify", false, do_verify },	    { "preload", true, do_preload },
 	{ "evict", true, do_evict },	    { "state", false, do_state },
 	{ "forget", true, do_forget },	    { "turns", false, do_turns },

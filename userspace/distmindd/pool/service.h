@@ -4,7 +4,7 @@
  * SO_PEERCRED. What may be asked for and what is answered:
  *
  *   list state turns                            anyone
- *   show load verify                            who may read the model; load of a vgpu of
+ *   show size load verify                       who may read the model; load of a vgpu of
  *                                               one's own
  *   delete replicas                             who may write to it
  *   access                                      its owner, root

@@ -1,162 +1,279 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "survey.h"
 
+#include "../common/turn.h"
+#include "../common/turns.h"
 #include "replicas.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct counting {
-	struct survey *survey;
-	struct catalog *catalog;
-	struct replicas replicas;
-	bool *counted; /* chunks of several models, by number; owned */
-	int err;
-};
+#define TRIES 3
+#define CHUNKS_LOOKED 256 /* between two looks at the clock */
 
 static const char *state_of(const struct survey_model *row)
 {
-	const struct catalog_model *model = row->model;
-
 	/* One that is not known: its manifest is on its way to this host. */
-	if (model->uploading || (!model->known && !model->error[0]))
+	if (row->uploading || (!row->known && !row->broken))
 		return "uploading";
-	if (!model->known || row->missing)
+	if (!row->known || row->missing)
 		return "missing";
 	if (row->away)
 		return "away";
 	return row->scarce ? "scarce" : "available";
 }
 
-static void see_chunk(struct counting *counting, struct survey_model *row,
+static void clear(struct survey_rows *rows)
+{
+	for (size_t i = 0; i < rows->count; i++)
+		manifest_put(rows->models[i].manifest);
+	free(rows->models);
+	*rows = (struct survey_rows){ 0 };
+}
+
+static void see_chunk(struct survey_rows *rows, struct survey_model *row,
 		      const struct catalog_chunk *chunk, uint64_t size, uint64_t bytes)
 {
 	/* Not needed: the catalog reads the manifest again. */
 	if (!chunk || !chunk->references) {
-		counting->survey->stored += size;
+		rows->stored += size;
 		return;
 	}
 	row->missing |= !chunk->live && !chunk->away;
 	row->away |= !chunk->live && chunk->away;
-	row->scarce |= chunk->live < row->model->replicas;
+	row->scarce |= chunk->live < row->replicas;
 	if (chunk->live < row->copies)
 		row->copies = chunk->live;
 	if (chunk->references > 1)
 		row->shared += bytes;
-	if (!counting->counted[chunk->number])
-		counting->survey->stored += size;
-	counting->counted[chunk->number] = true;
+	else
+		row->own += size;
+	/* Each of those who need it adds its part of it. */
+	if (chunk->references < SURVEY_SHARES)
+		rows->shares[chunk->references] += size;
+	else
+		rows->stored += size / chunk->references;
 }
 
-/* A model's chunks of a bucket; a chunk that it has several times is one. */
-static void see_chunks(struct counting *counting, struct survey_model *row, size_t bucket)
+/*
+ * A model's chunks of a bucket; a chunk that it has several times is one. False: there are
+ * more, for the next turn.
+ */
+static bool see_chunks(struct survey *survey, struct survey_model *row)
 {
 	const struct manifest *manifest = row->manifest;
-	uint32_t count = manifest->model.chunk_count;
+	uint32_t count = manifest ? manifest->model.chunk_count : 0, looked = 0;
 
 	while (row->next < count) {
 		const struct model_chunk *chunk = manifest_sorted(manifest, row->next);
 		const struct catalog_chunk *known;
 		uint64_t bytes = 0;
 
-		if (catalog_bucket_of(chunk->digest.bytes) != bucket)
+		if (catalog_bucket_of(chunk->digest.bytes) != survey->bucket)
 			break;
-		known = catalog_chunk_find(counting->catalog, chunk->digest.bytes);
-		if (!known && row->model->known) {
-			counting->err = -ENOMEM;
-			break;
-		}
+		if (++looked % CHUNKS_LOOKED == 0 && turns_over())
+			return false;
+		known = catalog_chunk_find(survey->catalog, chunk->digest.bytes);
 		do {
 			bytes += chunk->size;
 			row->next++;
 		} while (row->next < count &&
 			 model_digest_equal(&manifest_sorted(manifest, row->next)->digest,
 					    &chunk->digest));
-		see_chunk(counting, row, known, chunk->size, bytes);
+		see_chunk(&survey->making, row, known, chunk->size, bytes);
 	}
+	return true;
 }
+
+struct collecting {
+	struct survey_rows *rows;
+	struct replicas replicas;
+	int err;
+};
 
 static void see_model(const struct catalog_model *model, void *arg)
 {
-	struct counting *counting = arg;
-	struct survey *survey = counting->survey;
-	size_t room = survey->room ? survey->room * 2 : 64;
-	void *rows;
+	struct collecting *collecting = arg;
+	struct survey_rows *rows = collecting->rows;
+	size_t room = rows->room ? rows->room * 2 : 64;
+	struct survey_model *row;
+	void *models;
 
-	if (survey->count == survey->room) {
-		rows = reallocarray(survey->models, room, sizeof(*survey->models));
-		if (!rows) {
-			counting->err = -ENOMEM;
+	if (rows->count == rows->room) {
+		models = reallocarray(rows->models, room, sizeof(*rows->models));
+		if (!models) {
+			collecting->err = -ENOMEM;
 			return;
 		}
-		survey->models = rows;
-		survey->room = room;
+		rows->models = models;
+		rows->room = room;
 	}
-	survey->models[survey->count++] = (struct survey_model){
-		.model = model, .manifest = manifests_find(model),
-		.extra = replicas_extra(&counting->replicas, model),
-		.copies = UINT32_MAX,
+	row = &rows->models[rows->count++];
+	*row = (struct survey_model){
+		.revision = model->revision, .replicas = model->replicas, .access = model->access,
+		.manifest = manifests_find(model), .copies = UINT32_MAX,
+		.extra = replicas_extra(&collecting->replicas, model),
+		.uploading = model->uploading, .known = model->known, .broken = model->error[0],
 	};
+	strcpy(row->name, model->name);
+	if (row->manifest)
+		manifest_get(row->manifest);
 }
 
-/* Bucket by bucket, because so the catalog has what it is asked for at hand. */
-static int count_chunks(struct counting *counting)
+static int begin(struct survey *survey)
 {
-	struct survey *survey = counting->survey;
-	struct catalog_numbers numbers;
-	int err = catalog_numbers(counting->catalog, &numbers);
+	struct collecting collecting = { .rows = &survey->making };
+	int err = replicas_read(&collecting.replicas, survey->catalog);
 
+	clear(&survey->making);
+	survey->making.changes = catalog_changes(survey->catalog);
+	survey->bucket = survey->row = 0;
 	if (err)
 		return err;
-	counting->counted = calloc(numbers.chunks + 1, sizeof(*counting->counted));
-	if (!counting->counted)
-		return -ENOMEM;
-	for (size_t bucket = 0; bucket < CATALOG_BUCKETS; bucket++)
-		for (size_t i = 0; i < survey->count && !counting->err; i++)
-			if (survey->models[i].manifest)
-				see_chunks(counting, &survey->models[i], bucket);
-	for (size_t i = 0; i < survey->count; i++) {
-		struct survey_model *row = &survey->models[i];
+	catalog_model_each(survey->catalog, see_model, &collecting);
+	replicas_free(&collecting.replicas);
+	return collecting.err;
+}
+
+static void finish(struct survey_rows *rows)
+{
+	for (unsigned int i = 1; i < SURVEY_SHARES; i++)
+		rows->stored += rows->shares[i] / i;
+	for (size_t i = 0; i < rows->count; i++) {
+		struct survey_model *row = &rows->models[i];
 
 		row->state = state_of(row);
-		if (row->copies == UINT32_MAX || row->model->uploading)
+		if (row->copies == UINT32_MAX || row->uploading)
 			row->copies = 0;
 	}
-	free(counting->counted);
-	return counting->err;
 }
 
-int survey_make(struct survey *survey, struct catalog *catalog)
+/* Bucket by bucket, because so the catalog has what it is asked for at hand. False: not yet. */
+static bool look(struct survey *survey)
 {
-	struct counting counting = { .survey = survey, .catalog = catalog };
+	struct survey_rows *rows = &survey->making;
+
+	for (; survey->bucket < CATALOG_BUCKETS; survey->bucket++) {
+		for (; survey->row < rows->count; survey->row++)
+			if (!see_chunks(survey, &rows->models[survey->row]))
+				return false;
+		survey->row = 0;
+		if (turns_over()) {
+			survey->bucket++;
+			return survey->bucket == CATALOG_BUCKETS;
+		}
+	}
+	return true;
+}
+
+static bool is_current(const struct survey *survey)
+{
+	return survey->made && survey->rows.changes == catalog_changes(survey->catalog);
+}
+
+/* Those for whom this one will do: it was begun after they asked. */
+static void tell(struct survey *survey, int err)
+{
+	struct survey_wait *wait, *next;
+	struct survey_waits ready = TAILQ_HEAD_INITIALIZER(ready);
+
+	for (wait = TAILQ_FIRST(&survey->waits); wait; wait = next) {
+		next = TAILQ_NEXT(wait, link);
+		if (!err && wait->changes > survey->rows.changes)
+			continue;
+		TAILQ_REMOVE(&survey->waits, wait, link);
+		TAILQ_INSERT_TAIL(&ready, wait, link);
+	}
+	while ((wait = TAILQ_FIRST(&ready))) {
+		TAILQ_REMOVE(&ready, wait, link);
+		wait->ready(wait, err);
+	}
+}
+
+static void run(struct survey *survey)
+{
+	int err = 0;
+
+	if (!survey->busy) {
+		survey->busy = true;
+		survey->tries = 0;
+		err = begin(survey);
+	}
+	if (!err && !look(survey))
+		return;
+	if (!err && catalog_changes(survey->catalog) != survey->making.changes &&
+	    ++survey->tries < TRIES) {
+		err = begin(survey);
+		if (!err)
+			return;
+	}
+	survey->busy = false;
+	if (!err) {
+		finish(&survey->making);
+		clear(&survey->rows);
+		survey->rows = survey->making;
+		survey->making = (struct survey_rows){ 0 };
+		survey->made = true;
+	} else {
+		clear(&survey->making);
+	}
+	tell(survey, err);
+	if (TAILQ_EMPTY(&survey->waits))
+		sd_event_source_set_enabled(survey->turn, SD_EVENT_OFF);
+}
+
+static int on_turn(sd_event_source *source, uint64_t us, void *arg)
+{
+	(void)source;
+	(void)us;
+	turns_name("survey");
+	run(arg);
+	return 0;
+}
+
+int survey_open(struct survey *survey, sd_event *loop, struct catalog *catalog)
+{
 	int err;
 
-	if (survey->made && survey->changes == catalog_changes(catalog))
-		return 0;
-	survey_clear(survey);
-	err = replicas_read(&counting.replicas, catalog);
-	if (err)
-		return err;
-	catalog_model_each(catalog, see_model, &counting);
-	err = counting.err ? counting.err : count_chunks(&counting);
-	survey->changes = catalog_changes(catalog);
-	survey->made = !err;
-	replicas_free(&counting.replicas);
+	*survey = (struct survey){ .catalog = catalog };
+	TAILQ_INIT(&survey->waits);
+	err = turn_begin(loop, &survey->turn, on_turn, survey);
+	if (!err)
+		sd_event_source_set_enabled(survey->turn, SD_EVENT_OFF);
 	return err;
 }
 
-void survey_clear(struct survey *survey)
+void survey_close(struct survey *survey)
 {
-	free(survey->models);
+	sd_event_source_disable_unref(survey->turn);
+	clear(&survey->rows);
+	clear(&survey->making);
 	*survey = (struct survey){ 0 };
+}
+
+void survey_ask(struct survey *survey, struct survey_wait *wait)
+{
+	if (is_current(survey)) {
+		wait->ready(wait, 0);
+		return;
+	}
+	wait->changes = catalog_changes(survey->catalog);
+	TAILQ_INSERT_TAIL(&survey->waits, wait, link);
+	sd_event_source_set_enabled(survey->turn, SD_EVENT_ON);
+}
+
+void survey_forget(struct survey *survey, struct survey_wait *wait)
+{
+	TAILQ_REMOVE(&survey->waits, wait, link);
 }
 
 const struct survey_model *survey_find(const struct survey *survey,
 				       const struct catalog_model *model)
 {
-	for (size_t i = 0; i < survey->count; i++)
-		if (survey->models[i].model == model)
-			return &survey->models[i];
+	for (size_t i = 0; i < survey->rows.count; i++)
+		if (survey->rows.models[i].revision == model->revision &&
+		    !strcmp(survey->rows.models[i].name, model->name))
+			return &survey->rows.models[i];
 	return NULL;
 }

@@ -249,6 +249,7 @@ static void leave(struct weights_use *use, int err, const char *reason)
 		client_refuse(use->exchange.client, err, "model %s: %s",
 			      use->resident->manifest->model.name, reason);
 	LIST_REMOVE(use, link);
+	use->resident->device->weights->changes++;
 	use->waits = false;
 	use->resident = NULL;
 	use->err = err;
@@ -582,6 +583,7 @@ void weights_load(struct weights *weights, struct client *client,
 	use->verify = request->load.verify;
 	use->preload = request->preload;
 	LIST_INSERT_HEAD(&resident->uses, use, link);
+	weights->changes++;
 	if (!use->preload)
 		client->use = use;
 	/* The timeline of a load without verification says nothing about who wants one. */
@@ -606,6 +608,7 @@ void weights_use_end(struct weights_use *use)
 
 	if (resident) {
 		LIST_REMOVE(use, link);
+		resident->device->weights->changes++;
 		resident->used_us = clock_us();
 		if (resident->state == RESIDENT_LOADING && LIST_EMPTY(&resident->uses))
 			resident_cancel(resident);

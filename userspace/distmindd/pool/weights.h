@@ -32,6 +32,7 @@ struct weights {
 	struct heat *heat; /* told of every load */
 	struct weights_device *devices; /* owned */
 	struct resident *leaving; /* out of the cache, but not quiet; owned */
+	uint64_t changes; /* another number when who uses what may have changed */
 	struct keep keep;
 	/* Measured over loads, bytes/s, seconds for each group and each byte; 0: not yet. */
 	double read_rate, read_spread, copy_rate, group_cost, begin_cost;
