@@ -8,8 +8,8 @@
 #include <string.h>
 
 #define DEADLINE_DEFAULT_MS 30000
-/* What the daemon has left to say after its own deadline. */
 #define SIZE_MS 30000
+/* What the daemon has left to say after its own deadline. */
 #define REPLY_EXTRA_MS 5000
 
 /* The descriptors of a reply. */
