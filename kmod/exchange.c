@@ -2,8 +2,8 @@
 /*
  * The exchange with engines: a thread of the engine, for one lane, hands back what it
  * has done and waits for what is next. Lanes and jobs are guarded by sched->lock; the
- * thread sleeps without it, and has the lane's turn (lane->fetching, lane->admitting)
- * meanwhile, so that a lane has one thread at a time.
+ * thread sleeps without it, and has the lane's turn (it waits, or admits) meanwhile, so
+ * that a lane has one thread at a time.
  */
 #include <linux/ktime.h>
 #include <linux/mm.h>
@@ -28,18 +28,18 @@ static int take_back(struct distmind_sched *sched, struct distmind_lane *lane,
 	struct distmind_job *job;
 	int error = arg->status;
 
-	if (lane->failed && lane->failed == arg->done && !lane->lent) {
-		lane->failed = 0;
+	if (lane->state.use == DISTMIND_LANE_RESET && lane->failed == arg->done) {
+		distmind_lane_step(lane, DISTMIND_LANE_ANSWER);
 		distmind_lane_count_usable(sched, lane->kind, now);
 		WRITE_ONCE(lane->page->reset, 0);
 		WRITE_ONCE(lane->page->yield, 0);
 		return 0;
 	}
-	if (!lane->job || !lane->delivered || lane->lent || lane->job->id != arg->done)
+	if (lane->state.use != DISTMIND_LANE_RUNNING || lane->job->id != arg->done)
 		return -EPROTO;
 	if (error == DISTMIND_DONE_YIELDED && arg->cookie > lane->job->blocks)
 		error = -EPROTO;
-	job = distmind_lane_stop(sched, lane, error, arg->ran_ns, now);
+	job = distmind_lane_stop(sched, lane, DISTMIND_LANE_HAND_BACK, error, arg->ran_ns, now);
 	queue = job->queue;
 	if (error != DISTMIND_DONE_YIELDED)
 		distmind_lane_count_end(sched, job, error, now);
@@ -77,7 +77,7 @@ static void deliver(struct distmind_sched *sched, struct distmind_lane *lane,
 			out->arg[i].value += (u64)job->buffers[i]->start << PAGE_SHIFT;
 	}
 	lane->page->job = job->id;
-	distmind_lane_begin(sched, lane, ktime_get_ns());
+	distmind_lane_begin(sched, lane, DISTMIND_LANE_DELIVER, ktime_get_ns());
 }
 
 /* The slow way: some of the buffers must be brought in first. */
@@ -92,10 +92,9 @@ static int deliver_later(struct distmind_sched *sched, struct distmind_lane *lan
 	err = distmind_residency_admit(container_of(sched, struct distmind_gpu, sched), job, lane);
 	spin_lock(&sched->lock);
 	now = ktime_get_ns();
-	lane->admitting = false;
 	if (sched->error) {
-		distmind_job_end(distmind_lane_stop(sched, lane, sched->error, 0, now),
-				 sched->error, &ended);
+		distmind_lane_stop(sched, lane, DISTMIND_LANE_WITHDRAW, sched->error, 0, now);
+		distmind_job_end(job, sched->error, &ended);
 		err = -ENODEV;
 	} else if (!err) {
 		deliver(sched, lane, out);
@@ -104,7 +103,8 @@ static int deliver_later(struct distmind_sched *sched, struct distmind_lane *lan
 		bool back = err == -EAGAIN || err == -EINTR;
 		int error = job->queue->error ? job->queue->error : err;
 
-		distmind_lane_stop(sched, lane, back ? DISTMIND_DONE_YIELDED : err, 0, now);
+		distmind_lane_stop(sched, lane, DISTMIND_LANE_WITHDRAW,
+				   back ? DISTMIND_DONE_YIELDED : err, 0, now);
 		if (!back || job->queue->error) {
 			distmind_lane_count_end(sched, job, error, now);
 			distmind_job_end(job, error, &ended);
@@ -118,13 +118,46 @@ static int deliver_later(struct distmind_sched *sched, struct distmind_lane *lan
 	return err;
 }
 
+/* Whether a thread of the engine may begin to wait on the lane. */
+static int may_fetch(const struct distmind_lane *lane)
+{
+	if (lane->state.waiting || lane->state.use == DISTMIND_LANE_ADMITTING)
+		return -EBUSY;
+	/* It has a job, or had one that was taken away, and says nothing about it. */
+	if (lane->state.use == DISTMIND_LANE_RUNNING || lane->state.use == DISTMIND_LANE_RESET)
+		return -EPROTO;
+	return 0;
+}
+
+/* The thread has waited: it goes on with the job that is offered, or without one. */
+static int end_wait(struct distmind_sched *sched, struct distmind_lane *lane, long left,
+		    struct distmind_engine_job *out)
+{
+	struct distmind_gpu *gpu = container_of(sched, struct distmind_gpu, sched);
+	u64 now = ktime_get_ns();
+
+	lockdep_assert_held(&sched->lock);
+	if (lane->state.use != DISTMIND_LANE_OFFERED) {
+		distmind_lane_step(lane, DISTMIND_LANE_LEAVE);
+		return sched->error ? -ENODEV : left < 0 ? -EINTR : -ETIMEDOUT;
+	}
+	if (distmind_residency_try(gpu, lane->job)) {
+		deliver(sched, lane, out);
+		return 0;
+	}
+	distmind_lane_step(lane, DISTMIND_LANE_ADMIT);
+	/* While it is admitted it can be asked to yield, also if the engine cannot. */
+	distmind_sched_dispatch(sched, now);
+	return 0;
+}
+
 /* One thread of an engine, for one lane: hand back what is done, wait for the next. */
 int distmind_exchange(struct distmind_sched *sched, struct distmind_engine_exchange *arg)
 {
 	struct distmind_lane *lane;
-	bool admitting = false;
 	LIST_HEAD(ended);
 	long left = 1;
+	bool admit;
 	u64 now;
 	int err;
 
@@ -137,14 +170,11 @@ int distmind_exchange(struct distmind_sched *sched, struct distmind_engine_excha
 
 	spin_lock(&sched->lock);
 	now = ktime_get_ns();
-	if (lane->fetching || lane->admitting)
-		err = -EBUSY;
-	else
-		err = arg->done ? take_back(sched, lane, arg, now, &ended) : 0;
-	if (!err && lane->offered && lane->delivered)
-		err = -EPROTO;
+	err = may_fetch(lane);
+	if (arg->done && err != -EBUSY)
+		err = take_back(sched, lane, arg, now, &ended);
 	if (!err)
-		lane->fetching = true;
+		distmind_lane_step(lane, DISTMIND_LANE_FETCH);
 	distmind_sched_dispatch(sched, now);
 	spin_unlock(&sched->lock);
 	distmind_job_end_all(&ended);
@@ -152,21 +182,13 @@ int distmind_exchange(struct distmind_sched *sched, struct distmind_engine_excha
 		return err;
 
 	if (arg->timeout_ms)
-		left = wait_event_interruptible_timeout(lane->wait, READ_ONCE(lane->offered) ||
+		left = wait_event_interruptible_timeout(lane->wait, READ_ONCE(lane->state.use) ==
+							DISTMIND_LANE_OFFERED ||
 							READ_ONCE(sched->error),
 							msecs_to_jiffies(arg->timeout_ms));
 	spin_lock(&sched->lock);
-	lane->fetching = false;
-	if (!lane->offered)
-		err = sched->error ? -ENODEV : left < 0 ? -EINTR : -ETIMEDOUT;
-	else if (distmind_residency_try(container_of(sched, struct distmind_gpu, sched), lane->job))
-		deliver(sched, lane, &arg->job);
-	else
-		admitting = true;
-	lane->admitting = admitting;
-	/* It can be asked now, whether the engine yields or not: who came before this waits. */
-	if (admitting)
-		distmind_sched_dispatch(sched, ktime_get_ns());
+	err = end_wait(sched, lane, left, &arg->job);
+	admit = lane->state.use == DISTMIND_LANE_ADMITTING;
 	spin_unlock(&sched->lock);
-	return admitting ? deliver_later(sched, lane, &arg->job) : err;
+	return admit ? deliver_later(sched, lane, &arg->job) : err;
 }

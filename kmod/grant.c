@@ -26,9 +26,8 @@ void distmind_grant_lend(struct distmind_sched *sched, struct distmind_lane *lan
 
 	lane->lent = queue;
 	lane->pid = get_pid(lane->job->pid);
-	lane->killed = false;
 	lane->resume = lane->job->suspended;
-	distmind_lane_begin(sched, lane, now);
+	distmind_lane_begin(sched, lane, DISTMIND_LANE_LEND, now);
 	if (!queue->grant)
 		queue->grant = ++queue->grants;
 	WRITE_ONCE(queue->page->yield, 0);
@@ -38,18 +37,29 @@ void distmind_grant_lend(struct distmind_sched *sched, struct distmind_lane *lan
 		queue_work(system_highpri_wq, &sched->work);
 }
 
-/* The process that it was lent to has no claim on it any more. */
-void distmind_grant_take(struct distmind_sched *sched, struct distmind_lane *lane, u64 now)
+/*
+ * The process that it was lent to has no claim on it any more. Returns the grant's job,
+ * which goes on as @status says, or NULL if it has been failed before.
+ */
+struct distmind_job *distmind_grant_take(struct distmind_sched *sched, struct distmind_lane *lane,
+					 int status, u64 now)
 {
+	struct distmind_job *job = NULL;
+
+	if (lane->job)
+		job = distmind_lane_stop(sched, lane, DISTMIND_LANE_RETURN, status, 0, now);
+	else
+		distmind_lane_step(lane, DISTMIND_LANE_RETURN);
 	put_pid(lane->pid);
 	lane->pid = NULL;
 	lane->lent = NULL;
-	lane->failed = 0;
-	distmind_lane_count_usable(sched, lane->kind, now);
+	if (!job)
+		distmind_lane_count_usable(sched, lane->kind, now);
+	return job;
 }
 
-static struct distmind_lane *lane_of(struct distmind_sched *sched,
-				     const struct distmind_queue *queue)
+static struct distmind_lane *find_lent_lane(struct distmind_sched *sched,
+					    const struct distmind_queue *queue)
 {
 	u32 i;
 
@@ -68,14 +78,11 @@ static struct distmind_lane *lane_of(struct distmind_sched *sched,
 static void end_grant(struct distmind_sched *sched, struct distmind_queue *queue, bool again,
 		      u64 now, struct list_head *ended)
 {
-	struct distmind_lane *lane = lane_of(sched, queue);
+	struct distmind_lane *lane = find_lent_lane(sched, queue);
 	struct distmind_job *job = NULL;
 
 	if (lane) {
-		if (lane->job)
-			job = distmind_lane_stop(sched, lane, again ? DISTMIND_DONE_YIELDED : 0,
-						 0, now);
-		distmind_grant_take(sched, lane, now);
+		job = distmind_grant_take(sched, lane, again ? DISTMIND_DONE_YIELDED : 0, now);
 	} else {
 		job = list_first_entry_or_null(&queue->jobs, struct distmind_job, link);
 		if (!job || !job->suspended)
@@ -123,23 +130,23 @@ int distmind_grant_return(struct distmind_sched *sched, struct distmind_queue *q
 void distmind_grant_revoke(struct distmind_sched *sched, struct distmind_queue *queue, int error,
 			   struct list_head *ended)
 {
-	struct distmind_lane *lane = lane_of(sched, queue);
+	struct distmind_lane *lane = find_lent_lane(sched, queue);
 	u64 now = ktime_get_ns();
 	struct distmind_job *job;
 
 	lockdep_assert_held(&sched->lock);
 	if (!lane)
 		return;
-	if (lane->job) {
-		job = distmind_lane_stop(sched, lane, error, 0, now);
+	job = distmind_grant_take(sched, lane, error, now);
+	if (job) {
 		distmind_lane_count_end(sched, job, error, now);
 		distmind_job_end(job, error, ended);
 	}
-	distmind_grant_take(sched, lane, now);
 }
 
-/* The process that has the lane learns that there is none any more. */
-void distmind_grant_forsake(struct distmind_sched *sched, struct distmind_lane *lane, u64 now)
+/* The same, and the process that has the lane learns that there is none any more. */
+struct distmind_job *distmind_grant_forsake(struct distmind_sched *sched,
+					    struct distmind_lane *lane, int status, u64 now)
 {
 	struct distmind_queue *queue = lane->lent;
 
@@ -147,5 +154,5 @@ void distmind_grant_forsake(struct distmind_sched *sched, struct distmind_lane *
 	WRITE_ONCE(queue->page->grant, 0);
 	WRITE_ONCE(queue->page->yield, 1);
 	distmind_lane_tell(queue);
-	distmind_grant_take(sched, lane, now);
+	return distmind_grant_take(sched, lane, status, now);
 }

@@ -35,7 +35,7 @@
 /* Since when somebody has the lane's job and is asked to yield; 0: nobody. */
 static u64 asked_since(const struct distmind_lane *lane)
 {
-	if (!lane->job || !lane->delivered || !lane->asked_ns)
+	if (!lane->state.asked || !distmind_lane_state_has_begun(&lane->state))
 		return 0;
 	return max(lane->asked_ns, lane->started_ns);
 }
@@ -46,9 +46,9 @@ u64 distmind_ladder_due(const struct distmind_sched *sched, const struct distmin
 	u64 since = asked_since(lane);
 
 	if (since)
-		return since + (lane->hooked ? sched->hang_ns :
-				min(sched->grace_ns, sched->hang_ns));
-	if (lane->failed)
+		return since + (lane->state.asked == DISTMIND_LANE_HOOKED ?
+				sched->hang_ns : min(sched->grace_ns, sched->hang_ns));
+	if (!distmind_lane_state_is_usable(&lane->state))
 		return lane->failed_ns + sched->hang_ns;
 	return 0;
 }
@@ -57,19 +57,20 @@ u64 distmind_ladder_due(const struct distmind_sched *sched, const struct distmin
 static void fail_hanging(struct distmind_sched *sched, struct distmind_lane *lane, u64 now,
 			 struct list_head *ended)
 {
-	struct distmind_job *job = distmind_lane_stop(sched, lane, -ETIME, 0, now);
+	bool lent = lane->state.use == DISTMIND_LANE_LENT;
 	struct distmind_preempt preempt;
+	struct distmind_job *job;
 
+	job = distmind_lane_stop(sched, lane,
+				 lent ? DISTMIND_LANE_EXPIRE : DISTMIND_LANE_TAKE_AWAY, -ETIME, 0,
+				 now);
 	preempt = distmind_lane_describe(sched, lane, job, DISTMIND_PREEMPT_RUNG_HANG);
 	trace_distmind_preempt_hang(&preempt);
 	distmind_netlink_notify_preempt(&preempt, 0);
 	sched->stats.hangs++;
 	distmind_lane_count_end(sched, job, -ETIME, now);
-	lane->failed = job->id;
-	lane->failed_ns = now;
-	distmind_lane_count_usable(sched, lane->kind, now);
 	distmind_job_end(job, -ETIME, ended);
-	if (lane->lent) {
+	if (lent) {
 		/* One lane at a time: the queue ends with the grant. */
 		WRITE_ONCE(lane->lent->page->yield, 1);
 		distmind_queue_drop_jobs(job->queue, -ETIME, ended);
@@ -106,9 +107,9 @@ static void kill_holder(struct distmind_sched *sched, struct distmind_lane *lane
 
 	/* Look again whether that has helped. */
 	lane->failed_ns = now;
-	if (lane->killed)
+	if (lane->state.use == DISTMIND_LANE_KILLED)
 		return;
-	lane->killed = true;
+	distmind_lane_step(lane, DISTMIND_LANE_KILL);
 	kill_pid(lane->pid, SIGKILL, 1);
 	trace_distmind_preempt_kill(&preempt);
 	distmind_netlink_notify_preempt(&preempt, 0);
@@ -126,12 +127,13 @@ bool distmind_ladder_check(struct distmind_sched *sched, u64 now, struct list_he
 
 		if (since && now - since >= sched->hang_ns)
 			fail_hanging(sched, lane, now, ended);
-		else if (!lane->failed || now - lane->failed_ns < sched->hang_ns)
+		else if (distmind_lane_state_is_usable(&lane->state) ||
+			 now - lane->failed_ns < sched->hang_ns)
 			continue;
-		else if (!lane->lent)
+		else if (lane->state.use == DISTMIND_LANE_RESET)
 			answers = false;
 		else if (is_dead(lane->pid))
-			distmind_grant_forsake(sched, lane, now);
+			distmind_grant_forsake(sched, lane, -ETIME, now);
 		else
 			kill_holder(sched, lane, now);
 	}
@@ -151,7 +153,8 @@ static struct distmind_lane *find_hook(struct distmind_sched *sched, u64 now, bo
 	for (i = 0; i < sched->lane_count; i++) {
 		struct distmind_lane *lane = &sched->lanes[i];
 		u64 since = asked_since(lane);
-		bool evict = since && !lane->hooked && now - since >= sched->grace_ns;
+		bool evict = since && lane->state.asked == DISTMIND_LANE_ASKED &&
+			     now - since >= sched->grace_ns;
 
 		if (!lane->resume && !evict)
 			continue;
@@ -159,7 +162,7 @@ static struct distmind_lane *find_hook(struct distmind_sched *sched, u64 now, bo
 		if (lane->resume)
 			lane->job->suspended = false;
 		else
-			lane->hooked = true;
+			distmind_lane_step(lane, DISTMIND_LANE_HOOK);
 		lane->resume = false;
 		*preempt = distmind_lane_describe(sched, lane, lane->job,
 						  DISTMIND_PREEMPT_RUNG_HOOK);
@@ -185,12 +188,11 @@ static bool evicted(struct distmind_sched *sched, struct distmind_lane *lane,
 	sched->stats.evictions++;
 	if (!lane->job || lane->job->id != preempt->job)
 		return preempt->type != DISTMIND_JOB_GRANT;
-	if (!lane->lent)
+	if (lane->state.use != DISTMIND_LANE_LENT)
 		return true;
-	job = distmind_lane_stop(sched, lane, DISTMIND_DONE_YIELDED, 0, now);
+	job = distmind_grant_take(sched, lane, DISTMIND_DONE_YIELDED, now);
 	WRITE_ONCE(job->queue->page->yield, 1);
 	job->suspended = true;
-	distmind_grant_take(sched, lane, now);
 	if (job->queue->error)
 		distmind_job_end(job, job->queue->error, ended);
 	distmind_queue_advance(job->queue, now, ended);

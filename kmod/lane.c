@@ -19,6 +19,12 @@
 #include "trace.h"
 #include "vgpu.h"
 
+/* Whoever does what cannot be has a bug; the lane stays as it is. */
+void distmind_lane_step(struct distmind_lane *lane, enum distmind_lane_event event)
+{
+	WARN_ON_ONCE(!distmind_lane_state_step(&lane->state, event));
+}
+
 static struct distmind_vgpu_stats *stats_of(const struct distmind_job *job)
 {
 	return &job->queue->tenant->vgpu->stats;
@@ -34,7 +40,9 @@ void distmind_lane_tell(const struct distmind_queue *queue)
 bool distmind_lane_can_yield(const struct distmind_sched *sched, const struct distmind_lane *lane)
 {
 	/* What waits for room in the heap is not the engine's yet. */
-	return lane->lent || lane->admitting || sched->capabilities & DISTMIND_ENGINE_YIELDS;
+	return lane->state.use == DISTMIND_LANE_LENT ||
+	       lane->state.use == DISTMIND_LANE_ADMITTING ||
+	       sched->capabilities & DISTMIND_ENGINE_YIELDS;
 }
 
 static void count_latency(struct distmind_sched *sched, u64 ns)
@@ -69,15 +77,15 @@ void distmind_lane_ask(struct distmind_sched *sched, struct distmind_lane *lane,
 	struct distmind_queue *queue = lane->job->queue;
 	struct distmind_preempt preempt;
 
-	if (lane->asked_ns || !distmind_lane_can_yield(sched, lane))
+	if (lane->state.asked || !distmind_lane_can_yield(sched, lane))
 		return;
+	distmind_lane_step(lane, DISTMIND_LANE_ASK);
 	lane->asked_ns = now;
-	lane->hooked = false;
-	if (lane->admitting)
+	if (lane->state.use == DISTMIND_LANE_ADMITTING)
 		distmind_residency_wake();
 	sched->stats.preemptions++;
 	atomic64_inc(&stats_of(lane->job)->preemptions);
-	if (!lane->lent)
+	if (lane->state.use != DISTMIND_LANE_LENT)
 		WRITE_ONCE(lane->page->yield, 1);
 	if (queue->page) {
 		WRITE_ONCE(queue->page->yield, 1);
@@ -89,13 +97,14 @@ void distmind_lane_ask(struct distmind_sched *sched, struct distmind_lane *lane,
 	distmind_netlink_notify_preempt(&preempt, 0);
 }
 
-/* The job's time on the lane begins. */
-void distmind_lane_begin(struct distmind_sched *sched, struct distmind_lane *lane, u64 now)
+/* The job's time on the lane begins: the engine or a process has it. */
+void distmind_lane_begin(struct distmind_sched *sched, struct distmind_lane *lane,
+			 enum distmind_lane_event event, u64 now)
 {
 	struct distmind_vgpu_stats *stats = stats_of(lane->job);
 	u64 waited = now - lane->job->since_ns;
 
-	lane->delivered = true;
+	distmind_lane_step(lane, event);
 	lane->started_ns = now;
 	atomic64_add(waited, &stats->wait_ns);
 	atomic64_inc(&stats->running);
@@ -124,8 +133,11 @@ void distmind_lane_count_usable(struct distmind_sched *sched, u32 kind, u64 now)
 {
 	u32 i, usable = 0;
 
+	if (sched->error)
+		return;
 	for (i = 0; i < sched->lane_count; i++)
-		usable += sched->lanes[i].kind == kind && !sched->lanes[i].failed;
+		usable += sched->lanes[i].kind == kind &&
+			  distmind_lane_state_is_usable(&sched->lanes[i].state);
 	policy_set_lanes(&sched->policy[kind], usable, now);
 }
 
@@ -135,14 +147,18 @@ void distmind_lane_count_usable(struct distmind_sched *sched, u32 kind, u64 now)
  * be less: then the rest was its own, and is not what the job will take again.
  * The policy charges what others could not have, from when it was picked on: a
  * job that only waited for room in the heap must not come before them again.
- * @status is how it goes on, for those who watch. A lane that was lent stays so.
+ * @event is what that means to the lane, @status is how the job goes on, for those who
+ * watch.
  */
 struct distmind_job *distmind_lane_stop(struct distmind_sched *sched, struct distmind_lane *lane,
-					int status, u64 reported, u64 now)
+					enum distmind_lane_event event, int status,
+					u64 reported, u64 now)
 {
+	bool begun = distmind_lane_state_has_begun(&lane->state);
+	bool lent = distmind_lane_state_is_lent(&lane->state);
 	struct distmind_job *job = lane->job;
 	struct distmind_queue *queue = job->queue;
-	u64 ran = lane->delivered ? now - lane->started_ns : 0;
+	u64 ran = begun ? now - lane->started_ns : 0;
 
 	distmind_residency_release(job);
 	policy_done(&sched->policy[lane->kind], &queue->entity, now - queue->entity.started_ns,
@@ -150,20 +166,25 @@ struct distmind_job *distmind_lane_stop(struct distmind_sched *sched, struct dis
 	job->ran_ns += reported ? min(reported, ran) : ran;
 	sched->stats.busy_ns[lane->kind] += ran;
 	atomic64_add(ran, &stats_of(job)->busy_ns);
-	if (lane->delivered) {
+	if (begun) {
 		atomic64_dec(&stats_of(job)->running);
 		trace_distmind_job_stop(job, distmind_lane_index(sched, lane), status, job->cookie,
 					ran);
 	}
-	if (lane->asked_ns)
+	if (lane->state.asked)
 		left_lane(sched, lane, now);
 	queue->running = false;
 	lane->job = NULL;
-	WRITE_ONCE(lane->offered, false);
+	distmind_lane_step(lane, event);
 	lane->asked_ns = 0;
 	lane->resume = false;
-	if (!lane->lent)
+	if (!lent)
 		WRITE_ONCE(lane->page->yield, 0);
+	if (!distmind_lane_state_is_usable(&lane->state)) {
+		lane->failed = job->id;
+		lane->failed_ns = now;
+		distmind_lane_count_usable(sched, lane->kind, now);
+	}
 	return job;
 }
 

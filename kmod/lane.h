@@ -6,6 +6,8 @@
 #include <linux/wait.h>
 #include <uapi/linux/distmind.h>
 
+#include "lane_state.h"
+
 struct distmind_job;
 struct distmind_preempt;
 struct distmind_queue;
@@ -18,36 +20,25 @@ struct vm_area_struct;
  * @kind: enum distmind_lane_kind
  * @page: what its engine sees: the request to yield
  * @job: what is on it, or NULL
- * @fetching: a thread of the engine waits for a job
- * @admitting: that thread brings in @job's buffers: nobody else may take it away
- * @offered: @job is for the engine
- * @delivered: @job has begun: the engine has been given it, or the lane was lent
+ * @state: what can happen to it; changes by distmind_lane_step()
  * @lent: whose grant has the lane, or NULL; also when the job was failed, until the
  *	lane is given back, which the end of the queue's handle does at the latest
  * @pid: the process that it is lent to, or NULL; held
- * @hooked: the vendor's hook has been called since the lane was asked to yield
  * @resume: the vendor's hook is to let the grant's work go on
- * @killed: that process has been killed
- * @failed: number of a job that was taken away from its engine or process, which
- *	has not answered yet; 0 for none
+ * @failed: number of the job that was last taken away from its engine or process
  * @started_ns: when @job began
  * @asked_ns: when it was asked to yield, 0 if it was not
  * @failed_ns: when @failed was taken away, or when its process was last looked at
- * @wait: where that thread sleeps
+ * @wait: where a thread of the engine sleeps
  */
 struct distmind_lane {
 	u32 kind;
 	struct distmind_lane_page *page;
 	struct distmind_job *job;
-	bool fetching;
-	bool admitting;
-	bool offered;
-	bool delivered;
+	struct distmind_lane_state state;
 	struct distmind_queue *lent;
 	struct pid *pid;
-	bool hooked;
 	bool resume;
-	bool killed;
 	u64 failed;
 	u64 started_ns;
 	u64 asked_ns;
@@ -55,6 +46,7 @@ struct distmind_lane {
 	wait_queue_head_t wait;
 };
 
+void distmind_lane_step(struct distmind_lane *lane, enum distmind_lane_event event);
 u32 distmind_lane_index(const struct distmind_sched *sched, const struct distmind_lane *lane);
 bool distmind_lane_can_yield(const struct distmind_sched *sched, const struct distmind_lane *lane);
 void distmind_lane_tell(const struct distmind_queue *queue);
@@ -62,10 +54,12 @@ struct distmind_preempt distmind_lane_describe(const struct distmind_sched *sche
 					       const struct distmind_lane *lane,
 					       const struct distmind_job *job, u32 rung);
 
-void distmind_lane_begin(struct distmind_sched *sched, struct distmind_lane *lane, u64 now);
+void distmind_lane_begin(struct distmind_sched *sched, struct distmind_lane *lane,
+			 enum distmind_lane_event event, u64 now);
 void distmind_lane_ask(struct distmind_sched *sched, struct distmind_lane *lane, u64 now);
 struct distmind_job *distmind_lane_stop(struct distmind_sched *sched, struct distmind_lane *lane,
-					int status, u64 reported, u64 now);
+					enum distmind_lane_event event, int status,
+					u64 reported, u64 now);
 void distmind_lane_reset(struct distmind_lane *lane);
 void distmind_lane_count_end(struct distmind_sched *sched, const struct distmind_job *job,
 			     int error, u64 now);

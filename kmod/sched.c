@@ -175,19 +175,19 @@ void distmind_sched_ask(struct distmind_sched *sched, struct distmind_job *job)
 	}
 }
 
-static void start(struct distmind_sched *sched, struct distmind_lane *lane,
-		  struct policy_entity *entity, u64 now)
+/* What was picked goes onto the lane. */
+static void fill_lane(struct distmind_sched *sched, struct distmind_lane *lane,
+		      struct policy_entity *entity, u64 now)
 {
 	struct distmind_queue *queue = container_of(entity, struct distmind_queue, entity);
 
 	lane->job = list_first_entry(&queue->jobs, struct distmind_job, link);
-	lane->delivered = false;
 	queue->running = true;
 	if (lane->job->type == DISTMIND_JOB_GRANT) {
 		distmind_grant_lend(sched, lane, now);
 		return;
 	}
-	WRITE_ONCE(lane->offered, true);
+	distmind_lane_step(lane, DISTMIND_LANE_OFFER);
 	wake_up_interruptible(&lane->wait);
 }
 
@@ -226,12 +226,12 @@ static bool give_lanes(struct distmind_sched *sched, u64 now)
 	for (i = 0; i < sched->lane_count; i++) {
 		struct distmind_lane *lane = &sched->lanes[i];
 
-		if (!lane->fetching || lane->job || lane->failed)
+		if (!distmind_lane_state_is_free(&lane->state))
 			continue;
 		entity = policy_pick(&sched->policy[lane->kind], now);
 		if (!entity)
 			continue;
-		start(sched, lane, entity, now);
+		fill_lane(sched, lane, entity, now);
 		given = true;
 	}
 	return given;
@@ -288,7 +288,7 @@ void distmind_sched_get_stats(struct distmind_sched *sched, struct distmind_sche
 	for (i = 0; i < sched->lane_count; i++) {
 		const struct distmind_lane *lane = &sched->lanes[i];
 
-		if (lane->job && lane->delivered)
+		if (distmind_lane_state_has_begun(&lane->state))
 			stats->busy_ns[lane->kind] += now - lane->started_ns;
 	}
 	spin_unlock(&sched->lock);
@@ -309,7 +309,8 @@ u64 distmind_sched_busy_ns(struct distmind_sched *sched, const struct distmind_t
 	for (i = 0; i < sched->lane_count; i++) {
 		const struct distmind_lane *lane = &sched->lanes[i];
 
-		if (lane->job && lane->delivered && lane->job->queue->tenant == tenant)
+		if (distmind_lane_state_has_begun(&lane->state) &&
+		    lane->job->queue->tenant == tenant)
 			sum += now - lane->started_ns;
 	}
 	spin_unlock(&sched->lock);
@@ -348,6 +349,30 @@ void distmind_sched_quiesce(struct distmind_sched *sched)
 	cancel_work_sync(&sched->work);
 }
 
+/* What is on the lane ends; a thread that admits a job does that by itself. */
+static void end_lane(struct distmind_sched *sched, struct distmind_lane *lane, int error,
+		     u64 now, struct list_head *ended)
+{
+	struct distmind_job *job = NULL;
+
+	switch (lane->state.use) {
+	case DISTMIND_LANE_OFFERED:
+		job = distmind_lane_stop(sched, lane, DISTMIND_LANE_WITHDRAW, error, 0, now);
+		break;
+	case DISTMIND_LANE_RUNNING:
+		job = distmind_lane_stop(sched, lane, DISTMIND_LANE_TAKE_AWAY, error, 0, now);
+		distmind_lane_reset(lane);
+		break;
+	case DISTMIND_LANE_LENT:
+	case DISTMIND_LANE_OVERDUE:
+	case DISTMIND_LANE_KILLED:
+		job = distmind_grant_forsake(sched, lane, error, now);
+		break;
+	}
+	if (job)
+		distmind_job_end(job, error, ended);
+}
+
 /*
  * The gpu is lost or removed: nothing runs any more, and everybody is told. Under the
  * pool's lock. A tenant that goes meanwhile leaves whichever of the two lists it is in.
@@ -366,14 +391,7 @@ void distmind_sched_end(struct distmind_sched *sched, int error, struct list_hea
 	for (i = 0; i < sched->lane_count; i++) {
 		struct distmind_lane *lane = &sched->lanes[i];
 
-		if (lane->job && !lane->admitting) {
-			distmind_job_end(distmind_lane_stop(sched, lane, error, 0, now), error,
-					 ended);
-			if (!lane->lent)
-				distmind_lane_reset(lane);
-		}
-		if (lane->lent)
-			distmind_grant_forsake(sched, lane, now);
+		end_lane(sched, lane, error, now, ended);
 		wake_up_interruptible(&lane->wait);
 	}
 	distmind_residency_wake();

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # Native tests, each file a cmocka program, under ASan and UBSan. Programs that
-# begin with ctl_ are linked with distmindctl, those that begin with policy with
-# the module's policies, those of UNIT_CPU with the cpu engine, those that begin
-# with the name of a library of userspace/ (UNIT_POOL) with these libraries, all
-# others with distmindd; the functions of libdistmind that a program defines itself take the
-# place of the library's.
+# begin with ctl_ are linked with distmindctl, those that begin with policy, and
+# lane_state, with the module's pure code, those of UNIT_CPU with the cpu engine,
+# those that begin with the name of a library of userspace/ (UNIT_POOL) with these
+# libraries, all others with distmindd; the functions of libdistmind that a program
+# defines itself take the place of the library's.
 #
 #   make -f tests/unit/unit.mk unit
 
@@ -18,8 +18,8 @@ UNIT_CFLAGS = $(US_CFLAGS) -O1 -fsanitize=address,undefined -fno-sanitize-recove
 UNIT_LIBS = $(NL_LIBS) $(SYSTEMD_LIBS) $(SMARTCOLS_LIBS) $(TRACEFS_LIBS) -linih \
 	$(shell $(PKG_CONFIG) --libs cmocka jansson) -lm
 
-# The policies outside the module: with the kernel's own trees.
-POLICY_SRC := $(wildcard kmod/policy/*.c)
+# The module's pure code outside of it: with the kernel's own trees.
+POLICY_SRC := $(wildcard kmod/policy/*.c) kmod/lane_state.c
 POLICY_CFLAGS = -isystem $(O)/linux/tools/include -Wno-unused-parameter
 POLICY_RBTREE := $(O)/linux/tools/lib/rbtree.c
 
@@ -28,7 +28,7 @@ $(POLICY_RBTREE):
 
 UNIT_SRC := $(wildcard tests/unit/*.c)
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC))
-UNIT_POLICY := $(filter $(O)/unit/policy%,$(UNIT_TESTS))
+UNIT_POLICY := $(filter $(O)/unit/policy% $(O)/unit/lane_state,$(UNIT_TESTS))
 
 UNIT_CPU := $(filter $(O)/unit/op% $(O)/unit/pacing,$(UNIT_TESTS))
 
@@ -56,7 +56,8 @@ $(call unit_archive,distmindctl): \
 	$(call unit_objects,$(filter-out userspace/distmindctl/main.c,$(CTL_SRC)))
 $(call unit_archive,policy): $(call unit_objects,$(POLICY_SRC)) $(O)/unit/obj/rbtree.o
 
-POLICY_OBJECTS := $(call unit_objects,$(POLICY_SRC) $(wildcard tests/unit/policy*.c))
+POLICY_OBJECTS := $(call unit_objects,$(POLICY_SRC) $(wildcard tests/unit/policy*.c) \
+	tests/unit/lane_state.c)
 $(POLICY_OBJECTS): UNIT_OBJ_CFLAGS = $(POLICY_CFLAGS)
 $(POLICY_OBJECTS): | $(POLICY_RBTREE)
 $(O)/unit/obj/rbtree.o: $(POLICY_RBTREE) $(O)/unit/.flags
