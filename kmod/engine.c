@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Engines: open files of /dev/distmind/engine. Each registers at most one gpu
- * and holds it; closing the file is the engine's death and loses the gpu.
+ * and holds it; closing the file is the engine's death and loses the gpu. An engine whose
+ * gpu was lost or removed for another reason hears that by poll() and from its exchanges.
  *
  * The file's address space is an inode of its own rather than the node's, so
  * that taking a buffer out of one heap leaves other engines' mappings alone.
@@ -139,7 +140,9 @@ static __poll_t engine_poll(struct file *file, poll_table *wait)
 	if (!gpu)
 		return EPOLLERR;
 	poll_wait(file, &gpu->wait, wait);
-	return READ_ONCE(gpu->removed) ? EPOLLHUP : 0;
+	if (READ_ONCE(gpu->removed))
+		return EPOLLHUP;
+	return READ_ONCE(gpu->state) == DISTMIND_GPU_STATE_LOST ? EPOLLERR : 0;
 }
 
 const struct file_operations distmind_engine_fops = {

@@ -22,17 +22,15 @@
 
 /* What the engine says about the job that it had. */
 static int take_back(struct distmind_sched *sched, struct distmind_lane *lane,
-		     const struct distmind_engine_exchange *arg, u64 now, struct list_head *ended)
+		     const struct distmind_engine_exchange *arg, u64 now, struct list_head *ended,
+		     struct distmind_job **abandoned)
 {
 	struct distmind_queue *queue;
 	struct distmind_job *job;
 	int error = arg->status;
 
 	if (lane->state.use == DISTMIND_LANE_RESET && lane->failed == arg->done) {
-		distmind_lane_step(lane, DISTMIND_LANE_ANSWER);
-		distmind_lane_count_usable(sched, lane->kind, now);
-		WRITE_ONCE(lane->page->reset, 0);
-		WRITE_ONCE(lane->page->yield, 0);
+		*abandoned = distmind_lane_answer(sched, lane, now);
 		return 0;
 	}
 	if (lane->state.use != DISTMIND_LANE_RUNNING || lane->job->id != arg->done)
@@ -129,6 +127,15 @@ static int may_fetch(const struct distmind_lane *lane)
 	return 0;
 }
 
+static void begin_wait(struct distmind_sched *sched, struct distmind_lane *lane, u64 now)
+{
+	bool absent = lane->state.use == DISTMIND_LANE_ABSENT;
+
+	distmind_lane_step(lane, DISTMIND_LANE_FETCH);
+	if (absent)
+		distmind_lane_count_usable(sched, lane->kind, now);
+}
+
 /* The thread has waited: it goes on with the job that is offered, or without one. */
 static int end_wait(struct distmind_sched *sched, struct distmind_lane *lane, long left,
 		    struct distmind_engine_job *out)
@@ -139,6 +146,8 @@ static int end_wait(struct distmind_sched *sched, struct distmind_lane *lane, lo
 	lockdep_assert_held(&sched->lock);
 	if (lane->state.use != DISTMIND_LANE_OFFERED) {
 		distmind_lane_step(lane, DISTMIND_LANE_LEAVE);
+		lane->away_ns = now;
+		distmind_sched_dispatch(sched, now);
 		return sched->error ? -ENODEV : left < 0 ? -EINTR : -ETIMEDOUT;
 	}
 	if (distmind_residency_try(gpu, lane->job)) {
@@ -154,6 +163,7 @@ static int end_wait(struct distmind_sched *sched, struct distmind_lane *lane, lo
 /* One thread of an engine, for one lane: hand back what is done, wait for the next. */
 int distmind_exchange(struct distmind_sched *sched, struct distmind_engine_exchange *arg)
 {
+	struct distmind_job *abandoned = NULL;
 	struct distmind_lane *lane;
 	LIST_HEAD(ended);
 	long left = 1;
@@ -172,12 +182,14 @@ int distmind_exchange(struct distmind_sched *sched, struct distmind_engine_excha
 	now = ktime_get_ns();
 	err = may_fetch(lane);
 	if (arg->done && err != -EBUSY)
-		err = take_back(sched, lane, arg, now, &ended);
+		err = take_back(sched, lane, arg, now, &ended, &abandoned);
 	if (!err)
-		distmind_lane_step(lane, DISTMIND_LANE_FETCH);
+		begin_wait(sched, lane, now);
 	distmind_sched_dispatch(sched, now);
 	spin_unlock(&sched->lock);
 	distmind_job_end_all(&ended);
+	if (abandoned)
+		distmind_job_put(abandoned);
 	if (err)
 		return err;
 

@@ -5,9 +5,9 @@
  * A gpu is held by the table until it is removed, by the engine file that
  * registered it, by each vgpu bound to it, by each tenant of its scheduler and by
  * each buffer that is for its heap. It becomes lost when the engine's file is
- * closed. A lost gpu stays in the table, for operators to see, until one removes it
- * or an engine registers the same name again; its memory stays with those who have
- * buffers there.
+ * closed, or when the engine does not answer any more. A lost gpu stays in the table,
+ * for operators to see, until one removes it or an engine registers the same name
+ * again; its memory stays with those who have buffers there.
  *
  * distmind_pool_lock guards the tables of gpus and vgpus, the state of gpus and
  * which vgpu is bound to which gpu. Lock order: distmind_claim_lock, then
@@ -73,21 +73,33 @@ static void remove_locked(struct distmind_gpu *gpu, struct list_head *ended)
 	struct distmind_vgpu *vgpu, *next;
 
 	lockdep_assert_held(&distmind_pool_lock);
+	/* First: its engine must not take this for a loss. */
+	WRITE_ONCE(gpu->removed, true);
 	distmind_sched_end(&gpu->sched, -EOWNERDEAD, ended);
 	list_for_each_entry_safe(vgpu, next, &gpu->vgpus, on_gpu)
 		distmind_vgpu_bind(vgpu, NULL, ended);
-	gpu->state = DISTMIND_GPU_STATE_LOST;
-	gpu->removed = true;
+	WRITE_ONCE(gpu->state, DISTMIND_GPU_STATE_LOST);
 	distmind_table_del(&distmind_gpus, gpu->id);
 	wake_up_interruptible(&gpu->wait);
 	trace_distmind_gpu_remove(gpu);
 	distmind_netlink_notify_gpu(DISTMIND_CMD_GPU_DEL_NTF, gpu);
 }
 
+/*
+ * After the scheduler's end, without the lock: the engine reaches no memory any more, and
+ * only then are those told who wait for the jobs that it had.
+ */
+static void disarm_engine(struct distmind_gpu *gpu, struct list_head *ended)
+{
+	distmind_heap_close(&gpu->heap);
+	distmind_sched_reclaim(&gpu->sched);
+	distmind_job_end_all(ended);
+}
+
 /* Without the lock. */
 static void finish_removal(struct distmind_gpu *gpu, struct list_head *ended)
 {
-	distmind_job_end_all(ended);
+	disarm_engine(gpu, ended);
 	distmind_sched_quiesce(&gpu->sched);
 	distmind_gpu_put(gpu);
 }
@@ -172,13 +184,23 @@ void distmind_gpu_lose(struct distmind_gpu *gpu)
 
 	mutex_lock(&distmind_pool_lock);
 	if (gpu->state != DISTMIND_GPU_STATE_LOST) {
-		gpu->state = DISTMIND_GPU_STATE_LOST;
+		WRITE_ONCE(gpu->state, DISTMIND_GPU_STATE_LOST);
 		distmind_sched_end(&gpu->sched, -EOWNERDEAD, &ended);
+		wake_up_interruptible(&gpu->wait);
 		trace_distmind_gpu_lose(gpu);
 		distmind_netlink_notify_gpu(DISTMIND_CMD_GPU_CHANGE_NTF, gpu);
 	}
 	mutex_unlock(&distmind_pool_lock);
-	distmind_job_end_all(&ended);
+	disarm_engine(gpu, &ended);
+}
+
+/* Something of it has changed by itself: whoever watches hears of it. */
+void distmind_gpu_tell(struct distmind_gpu *gpu)
+{
+	mutex_lock(&distmind_pool_lock);
+	if (!gpu->removed)
+		distmind_netlink_notify_gpu(DISTMIND_CMD_GPU_CHANGE_NTF, gpu);
+	mutex_unlock(&distmind_pool_lock);
 }
 
 int distmind_gpu_set(u32 id, const struct distmind_gpu_change *change,

@@ -26,7 +26,7 @@ struct netlink_ext_ack;
  * @removed: no longer in the table; under distmind_pool_lock
  * @vgpus: bound to it; under distmind_pool_lock
  * @vgpu_count: length of @vgpus; under distmind_pool_lock
- * @wait: where the engine sleeps; woken when the gpu is removed
+ * @wait: where the engine sleeps; woken when the gpu is lost or removed
  * @heap: its memory
  * @sched: its lanes and who gets them
  */
@@ -66,6 +66,7 @@ struct distmind_gpu_change {
 struct distmind_gpu *distmind_gpu_register(struct distmind_engine_register *arg,
 					   struct inode *inode);
 void distmind_gpu_lose(struct distmind_gpu *gpu);
+void distmind_gpu_tell(struct distmind_gpu *gpu);
 int distmind_gpu_set(u32 id, const struct distmind_gpu_change *change,
 		     struct netlink_ext_ack *extack);
 int distmind_gpu_remove(u32 id, struct netlink_ext_ack *extack);

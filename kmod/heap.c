@@ -14,6 +14,8 @@
  * frees the range and zaps the mapping of it under the lock: whoever gets the range
  * next must not meet page table entries of the one before. The lock nests inside
  * mmap_lock and outside of the mapping's own, and is never held around user access.
+ * When the gpu is lost or removed the heap is closed in the same way, as a whole and for
+ * good: the engine's next access is a SIGBUS, while those who have buffers keep them.
  *
  * Ranges are a tree whose nodes are in the buffers, each of which knows how much is
  * free before it. So neither coming nor going allocates anything, and neither can
@@ -70,6 +72,7 @@ void distmind_heap_init(struct distmind_heap *heap, unsigned long pages, int nod
 	INIT_LIST_HEAD(&heap->pinned);
 	heap->pages = pages;
 	heap->used = 0;
+	heap->closed = false;
 	heap->node = node;
 	ihold(inode);
 	heap->inode = inode;
@@ -79,6 +82,18 @@ void distmind_heap_destroy(struct distmind_heap *heap)
 {
 	WARN_ON(!RB_EMPTY_ROOT(&heap->ranges) || heap->pinned_count);
 	iput(heap->inode);
+}
+
+/* From now on the engine reaches no buffer here, whatever it still does. */
+void distmind_heap_close(struct distmind_heap *heap)
+{
+	mutex_lock(&heap->lock);
+	if (!heap->closed) {
+		heap->closed = true;
+		unmap_mapping_range(heap->inode->i_mapping, 0, (loff_t)heap->pages << PAGE_SHIFT,
+				    1);
+	}
+	mutex_unlock(&heap->lock);
 }
 
 static void range_insert(struct distmind_heap *heap, struct distmind_buffer *buffer)
@@ -387,8 +402,8 @@ static int mark_dirty(pte_t *entry, unsigned long address, void *mm)
  * are never written back. Where dirty bits are kept by software, as in User-Mode
  * Linux, each first write would be a fault although the page is there.
  */
-static int insert(struct vm_fault *vmf, unsigned long address, struct page **pages,
-		  unsigned long count)
+static int insert_run(struct vm_fault *vmf, unsigned long address, struct page **pages,
+		      unsigned long count)
 {
 	struct mm_struct *mm = vmf->vma->vm_mm;
 	unsigned long left = count;
@@ -418,10 +433,10 @@ vm_fault_t distmind_heap_insert(struct vm_fault *vmf, struct page **pages, unsig
 	after = FAULT_PAGES - ((vmf->address & ~PMD_MASK) >> PAGE_SHIFT);
 	after = min3(after, count - index, (vma->vm_end - vmf->address) >> PAGE_SHIFT);
 
-	err = insert(vmf, address - (before << PAGE_SHIFT), pages + index - before,
-		     before + after);
+	err = insert_run(vmf, address - (before << PAGE_SHIFT), pages + index - before,
+			 before + after);
 	if (err == -EBUSY && before)
-		err = insert(vmf, address, pages + index, after);
+		err = insert_run(vmf, address, pages + index, after);
 	if (err == -ENOMEM)
 		return VM_FAULT_OOM;
 	return err && err != -EBUSY ? VM_FAULT_SIGBUS : VM_FAULT_NOPAGE;
@@ -435,7 +450,7 @@ static vm_fault_t heap_fault(struct vm_fault *vmf)
 
 	if (mutex_lock_killable(&heap->lock))
 		return VM_FAULT_NOPAGE;
-	buffer = range_from(heap, vmf->pgoff);
+	buffer = heap->closed ? NULL : range_from(heap, vmf->pgoff);
 	if (buffer && buffer->start <= vmf->pgoff)
 		ret = distmind_heap_insert(vmf, buffer->pages, buffer->count,
 					   vmf->pgoff - buffer->start);

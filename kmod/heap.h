@@ -13,12 +13,13 @@ struct distmind_buffer;
 
 /**
  * struct distmind_heap - the memory of a gpu, as an address space of pages
- * @lock: guards @ranges, @used and @evictions, and orders the engine's page faults
+ * @lock: guards @ranges, @used, @evictions and @closed, and orders the engine's page faults
  *	against the departure of a buffer
  * @ranges: the buffers that have a place, by where it is
  * @pages: size in pages
  * @used: pages that buffers cover
  * @evictions: how often a buffer was put out to make room
+ * @closed: the engine has no business here any more
  * @use_lock: guards which buffers are in use, and what follows up to @node
  * @held: buffers with a place that must stay there: active or pinned; by where it is
  * @idle: the other ones with a place, of each kind, the least recently used first
@@ -34,6 +35,7 @@ struct distmind_heap {
 	unsigned long pages;
 	unsigned long used;
 	u64 evictions;
+	bool closed;
 	spinlock_t use_lock; /* see above */
 	struct rb_root held;
 	struct list_head idle[DISTMIND_BUFFER__COUNT];
@@ -47,6 +49,7 @@ struct distmind_heap {
 void distmind_heap_init(struct distmind_heap *heap, unsigned long pages, int node,
 			struct inode *inode);
 void distmind_heap_destroy(struct distmind_heap *heap);
+void distmind_heap_close(struct distmind_heap *heap);
 
 int distmind_heap_add(struct distmind_heap *heap, struct distmind_buffer *buffer);
 void distmind_heap_del(struct distmind_heap *heap, struct distmind_buffer *buffer);

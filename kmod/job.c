@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Jobs: a job holds its queue, its buffers and its timelines until it has ended.
+ * Jobs: a job holds its queue and its timelines until it has ended, and its buffers until
+ * nobody can reach them on its behalf any more: a lane holds a job that was taken from its
+ * engine, see lane.c.
  *
  * Jobs end in two steps: under the scheduler's lock they go to a list, distmind_job_end();
  * without it they signal their timelines and are freed, distmind_job_end_all(),
@@ -42,20 +44,37 @@ struct distmind_job *distmind_job_alloc(u32 args, u32 waits)
 	job->buffers = (void *)(job->waits + waits);
 	job->arg_count = args;
 	job->error = JOB_DROPPED;
+	refcount_set(&job->ref, 1);
 	job->id = atomic64_inc_return(&last_job);
 	distmind_ledger_created(DISTMIND_OBJECT_JOB);
 	return job;
 }
 
-/* Whatever of it was filled in. */
-void distmind_job_free(struct distmind_job *job)
+void distmind_job_get(struct distmind_job *job)
+{
+	refcount_inc(&job->ref);
+}
+
+/* With the last reference its buffers go, which sleeps. */
+void distmind_job_put(struct distmind_job *job)
 {
 	u32 i;
 
+	if (!refcount_dec_and_test(&job->ref))
+		return;
 	for (i = 0; i < job->arg_count; i++) {
 		if (job->buffers[i])
 			distmind_buffer_put(job->buffers[i]);
 	}
+	kfree(job);
+	distmind_ledger_destroyed(DISTMIND_OBJECT_JOB);
+}
+
+/* It has ended, or never began: whatever of it was filled in. */
+void distmind_job_free(struct distmind_job *job)
+{
+	u32 i;
+
 	for (i = 0; i < job->wait_count; i++) {
 		if (job->waits[i].timeline)
 			distmind_timeline_put(job->waits[i].timeline);
@@ -65,8 +84,7 @@ void distmind_job_free(struct distmind_job *job)
 	if (job->queue)
 		distmind_queue_put(job->queue);
 	put_pid(job->pid);
-	kfree(job);
-	distmind_ledger_destroyed(DISTMIND_OBJECT_JOB);
+	distmind_job_put(job);
 }
 
 /* Under the scheduler's lock. */

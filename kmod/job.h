@@ -3,6 +3,7 @@
 #define _DISTMIND_JOB_H
 
 #include <linux/list.h>
+#include <linux/refcount.h>
 #include <uapi/linux/distmind.h>
 
 struct distmind_buffer;
@@ -22,6 +23,7 @@ struct distmind_job_wait {
 
 /**
  * struct distmind_job - one piece of work
+ * @ref: held by its queue until it has ended, and by a lane whose engine still has it
  * @link: in its queue, or in a list of jobs that have ended
  * @queue: held
  * @id: what engines know it by
@@ -48,6 +50,7 @@ struct distmind_job_wait {
  * @waits: what must be reached before it is ready
  */
 struct distmind_job {
+	refcount_t ref;
 	struct list_head link;
 	struct distmind_queue *queue;
 	u64 id;
@@ -75,6 +78,8 @@ struct distmind_job {
 
 struct distmind_job *distmind_job_alloc(u32 args, u32 waits);
 void distmind_job_free(struct distmind_job *job);
+void distmind_job_get(struct distmind_job *job);
+void distmind_job_put(struct distmind_job *job);
 void distmind_job_end(struct distmind_job *job, int error, struct list_head *ended);
 void distmind_job_end_all(struct list_head *ended);
 

@@ -5,13 +5,18 @@
  *   grace period   the vendor's hook is called. A grant that it took off the device
  *                  goes back to its queue, suspended, until it has a lane again.
  *   hang limit     the job fails, and the lane is reset: it gets no other job until
- *                  its engine, or the process that it was lent to, answers.
- *   as long again  an engine that does not answer loses its gpu; a process is
- *                  killed, which gives the lane back. If others have the queue too
- *                  its handle stays, so the lane is taken from a process that is dead.
+ *                  its engine, or the process that it was lent to, answers. The engine's
+ *                  other lanes go on.
+ *   as long again  a process is killed, which gives the lane back. If others have the
+ *                  queue too its handle stays, so the lane is taken from a process that
+ *                  is dead. An engine none of whose lanes answers loses its gpu.
  *
  * Whoever has the job has all of this time: a job that waits for its buffers, or for a
  * thread of its engine that was told and has not run yet, is nobody's to yield.
+ *
+ * A lane for which the engine sends no thread, although a job waits, is absent after the
+ * hang limit, until one comes. That is how an engine is noticed that stops while it has
+ * nothing to do: a thread that is stopped does not wait in the kernel.
  *
  * All of it runs in the scheduler's work item.
  */
@@ -32,6 +37,17 @@
 #include "trace.h"
 #include "vgpu.h"
 
+/*
+ * The engine's threads are away between two exchanges; how long that is, is the host's
+ * matter as well. So it is nothing below this, however short the hang limit.
+ */
+#define ABSENCE_MIN_NS	NSEC_PER_SEC
+
+static u64 absence_ns(const struct distmind_sched *sched)
+{
+	return max_t(u64, sched->hang_ns, ABSENCE_MIN_NS);
+}
+
 /* Since when somebody has the lane's job and is asked to yield; 0: nobody. */
 static u64 asked_since(const struct distmind_lane *lane)
 {
@@ -48,9 +64,47 @@ u64 distmind_ladder_due(const struct distmind_sched *sched, const struct distmin
 	if (since)
 		return since + (lane->state.asked == DISTMIND_LANE_HOOKED ?
 				sched->hang_ns : min(sched->grace_ns, sched->hang_ns));
-	if (!distmind_lane_state_is_usable(&lane->state))
+	if (lane->state.use == DISTMIND_LANE_OVERDUE || lane->state.use == DISTMIND_LANE_KILLED)
 		return lane->failed_ns + sched->hang_ns;
-	return 0;
+	return lane->wanted_ns ? lane->wanted_ns + absence_ns(sched) : 0;
+}
+
+/* When the engine will not have been heard of on the lane for too long; 0: it is there. */
+static u64 silent_at(const struct distmind_sched *sched, const struct distmind_lane *lane)
+{
+	switch (lane->state.use) {
+	case DISTMIND_LANE_RESET:
+		return lane->failed_ns + sched->hang_ns;
+	case DISTMIND_LANE_OFFERED:
+	case DISTMIND_LANE_ADMITTING:
+	case DISTMIND_LANE_RUNNING:
+		return 0;
+	default:
+		return lane->state.waiting ? 0 : lane->away_ns + absence_ns(sched);
+	}
+}
+
+/*
+ * When the engine is given up: one of its lanes has failed, and it is silent on all the
+ * others too. 0: not if nothing else happens.
+ */
+u64 distmind_ladder_lost_at(const struct distmind_sched *sched)
+{
+	bool failed = false;
+	u64 at, last = 0;
+	u32 i;
+
+	for (i = 0; i < sched->lane_count; i++) {
+		const struct distmind_lane *lane = &sched->lanes[i];
+
+		at = silent_at(sched, lane);
+		if (!at)
+			return 0;
+		last = max(last, at);
+		failed |= lane->state.use == DISTMIND_LANE_RESET ||
+			  lane->state.use == DISTMIND_LANE_ABSENT;
+	}
+	return failed ? last : 0;
 }
 
 /* The request to yield has been ignored for too long. */
@@ -75,7 +129,7 @@ static void fail_hanging(struct distmind_sched *sched, struct distmind_lane *lan
 		WRITE_ONCE(lane->lent->page->yield, 1);
 		distmind_queue_drop_jobs(job->queue, -ETIME, ended);
 	} else {
-		distmind_lane_reset(lane);
+		distmind_lane_reset(lane, job);
 		distmind_queue_advance(job->queue, now, ended);
 	}
 }
@@ -115,10 +169,18 @@ static void kill_holder(struct distmind_sched *sched, struct distmind_lane *lane
 	distmind_netlink_notify_preempt(&preempt, 0);
 }
 
-/* Returns false if a lane was reset and its engine has not answered in time. */
+/* A job has waited for long, and the engine has sent nobody for it. */
+static void note_absent(struct distmind_sched *sched, struct distmind_lane *lane, u64 now)
+{
+	distmind_lane_step(lane, DISTMIND_LANE_MISS);
+	lane->wanted_ns = 0;
+	distmind_lane_count_usable(sched, lane->kind, now);
+}
+
+/* Whatever is due. Returns false if the engine does not answer any more. */
 bool distmind_ladder_check(struct distmind_sched *sched, u64 now, struct list_head *ended)
 {
-	bool answers = true;
+	u64 lost_at;
 	u32 i;
 
 	for (i = 0; i < sched->lane_count; i++) {
@@ -127,17 +189,19 @@ bool distmind_ladder_check(struct distmind_sched *sched, u64 now, struct list_he
 
 		if (since && now - since >= sched->hang_ns)
 			fail_hanging(sched, lane, now, ended);
-		else if (distmind_lane_state_is_usable(&lane->state) ||
+		else if (lane->wanted_ns && now - lane->wanted_ns >= absence_ns(sched))
+			note_absent(sched, lane, now);
+		else if ((lane->state.use != DISTMIND_LANE_OVERDUE &&
+			  lane->state.use != DISTMIND_LANE_KILLED) ||
 			 now - lane->failed_ns < sched->hang_ns)
 			continue;
-		else if (lane->state.use == DISTMIND_LANE_RESET)
-			answers = false;
 		else if (is_dead(lane->pid))
 			distmind_grant_forsake(sched, lane, -ETIME, now);
 		else
 			kill_holder(sched, lane, now);
 	}
-	return answers;
+	lost_at = distmind_ladder_lost_at(sched);
+	return !lost_at || now < lost_at;
 }
 
 /*

@@ -10,6 +10,7 @@ struct distmind_sched;
 struct list_head;
 
 u64 distmind_ladder_due(const struct distmind_sched *sched, const struct distmind_lane *lane);
+u64 distmind_ladder_lost_at(const struct distmind_sched *sched);
 bool distmind_ladder_check(struct distmind_sched *sched, u64 now, struct list_head *ended);
 void distmind_ladder_call_hooks(struct distmind_sched *sched, struct list_head *ended);
 void distmind_ladder_resume(struct distmind_job *job);

@@ -2,6 +2,11 @@
 /*
  * Lanes: how a job comes onto one, is asked to leave it, and leaves it, and what
  * is counted and told at each of these steps. Everything under sched->lock.
+ *
+ * A job's buffers are active, and so stay where they are, while the engine has the job. A
+ * job that is taken from its engine ends at once, for those who wait for it; but the
+ * engine may go on with it. So the lane keeps the job, with its buffers active, until the
+ * engine answers or the heap is closed to it.
  */
 #include <linux/eventfd.h>
 #include <linux/ktime.h>
@@ -23,6 +28,11 @@
 void distmind_lane_step(struct distmind_lane *lane, enum distmind_lane_event event)
 {
 	WARN_ON_ONCE(!distmind_lane_state_step(&lane->state, event));
+}
+
+static struct distmind_gpu *gpu_of(struct distmind_sched *sched)
+{
+	return container_of(sched, struct distmind_gpu, sched);
 }
 
 static struct distmind_vgpu_stats *stats_of(const struct distmind_job *job)
@@ -128,13 +138,15 @@ static void left_lane(struct distmind_sched *sched, struct distmind_lane *lane, 
 	distmind_netlink_notify_preempt(&preempt, latency);
 }
 
-/* A lane that was reset is not there until its engine answers. */
+/* A lane that has failed is not there until its engine, or its process, answers. */
 void distmind_lane_count_usable(struct distmind_sched *sched, u32 kind, u64 now)
 {
 	u32 i, usable = 0;
 
 	if (sched->error)
 		return;
+	/* Whoever watches the gpu is told by the work item. */
+	queue_work(system_highpri_wq, &sched->work);
 	for (i = 0; i < sched->lane_count; i++)
 		usable += sched->lanes[i].kind == kind &&
 			  distmind_lane_state_is_usable(&sched->lanes[i].state);
@@ -160,7 +172,8 @@ struct distmind_job *distmind_lane_stop(struct distmind_sched *sched, struct dis
 	struct distmind_queue *queue = job->queue;
 	u64 ran = begun ? now - lane->started_ns : 0;
 
-	distmind_residency_release(job);
+	if (event != DISTMIND_LANE_TAKE_AWAY)
+		distmind_residency_release(gpu_of(sched), job);
 	policy_done(&sched->policy[lane->kind], &queue->entity, now - queue->entity.started_ns,
 		    now);
 	job->ran_ns += reported ? min(reported, ran) : ran;
@@ -177,6 +190,7 @@ struct distmind_job *distmind_lane_stop(struct distmind_sched *sched, struct dis
 	lane->job = NULL;
 	distmind_lane_step(lane, event);
 	lane->asked_ns = 0;
+	lane->away_ns = now;
 	lane->resume = false;
 	if (!lent)
 		WRITE_ONCE(lane->page->yield, 0);
@@ -203,11 +217,41 @@ void distmind_lane_count_end(struct distmind_sched *sched, const struct distmind
 		atomic64_inc(&stats->misses);
 }
 
-/* The job is no longer the engine's: let it stop whatever it still does for it. */
-void distmind_lane_reset(struct distmind_lane *lane)
+/*
+ * The job is no longer the engine's: let it stop whatever it still does for it. Until it
+ * has, the job's memory stays.
+ */
+void distmind_lane_reset(struct distmind_lane *lane, struct distmind_job *job)
 {
+	distmind_job_get(job);
+	lane->abandoned = job;
 	WRITE_ONCE(lane->page->yield, 1);
 	WRITE_ONCE(lane->page->reset, 1);
+}
+
+/*
+ * The engine cannot reach the memory of the job that it was given, or has said that it
+ * does not. Returns that job, to be put without the lock, or NULL.
+ */
+struct distmind_job *distmind_lane_reclaim(struct distmind_sched *sched, struct distmind_lane *lane)
+{
+	struct distmind_job *job = lane->abandoned;
+
+	lane->abandoned = NULL;
+	if (job)
+		distmind_residency_release(gpu_of(sched), job);
+	return job;
+}
+
+/* The engine has handed back what had been taken from it. Returns as above. */
+struct distmind_job *distmind_lane_answer(struct distmind_sched *sched, struct distmind_lane *lane,
+					  u64 now)
+{
+	distmind_lane_step(lane, DISTMIND_LANE_ANSWER);
+	WRITE_ONCE(lane->page->reset, 0);
+	WRITE_ONCE(lane->page->yield, 0);
+	distmind_lane_count_usable(sched, lane->kind, now);
+	return distmind_lane_reclaim(sched, lane);
 }
 
 static vm_fault_t lane_fault(struct vm_fault *vmf)

@@ -26,9 +26,12 @@ struct vm_area_struct;
  * @pid: the process that it is lent to, or NULL; held
  * @resume: the vendor's hook is to let the grant's work go on
  * @failed: number of the job that was last taken away from its engine or process
+ * @abandoned: that job, while an engine that has not answered can reach its memory; held
  * @started_ns: when @job began
  * @asked_ns: when it was asked to yield, 0 if it was not
  * @failed_ns: when @failed was taken away, or when its process was last looked at
+ * @away_ns: since when it is the engine's turn to send a thread, if none waits
+ * @wanted_ns: since when a job waits and no thread does; 0 if there is none, or one
  * @wait: where a thread of the engine sleeps
  */
 struct distmind_lane {
@@ -40,9 +43,12 @@ struct distmind_lane {
 	struct pid *pid;
 	bool resume;
 	u64 failed;
+	struct distmind_job *abandoned;
 	u64 started_ns;
 	u64 asked_ns;
 	u64 failed_ns;
+	u64 away_ns;
+	u64 wanted_ns;
 	wait_queue_head_t wait;
 };
 
@@ -60,7 +66,11 @@ void distmind_lane_ask(struct distmind_sched *sched, struct distmind_lane *lane,
 struct distmind_job *distmind_lane_stop(struct distmind_sched *sched, struct distmind_lane *lane,
 					enum distmind_lane_event event, int status,
 					u64 reported, u64 now);
-void distmind_lane_reset(struct distmind_lane *lane);
+void distmind_lane_reset(struct distmind_lane *lane, struct distmind_job *job);
+struct distmind_job *distmind_lane_reclaim(struct distmind_sched *sched,
+					   struct distmind_lane *lane);
+struct distmind_job *distmind_lane_answer(struct distmind_sched *sched, struct distmind_lane *lane,
+					  u64 now);
 void distmind_lane_count_end(struct distmind_sched *sched, const struct distmind_job *job,
 			     int error, u64 now);
 void distmind_lane_count_usable(struct distmind_sched *sched, u32 kind, u64 now);

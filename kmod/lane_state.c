@@ -11,8 +11,12 @@ static const unsigned char next_use[DISTMIND_LANE__USES][DISTMIND_LANE__EVENTS] 
 	[DISTMIND_LANE_IDLE] = {
 		[DISTMIND_LANE_FETCH] = TO(IDLE),
 		[DISTMIND_LANE_LEAVE] = TO(IDLE),
+		[DISTMIND_LANE_MISS] = TO(ABSENT),
 		[DISTMIND_LANE_OFFER] = TO(OFFERED),
 		[DISTMIND_LANE_LEND] = TO(LENT),
+	},
+	[DISTMIND_LANE_ABSENT] = {
+		[DISTMIND_LANE_FETCH] = TO(IDLE),
 	},
 	[DISTMIND_LANE_OFFERED] = {
 		[DISTMIND_LANE_ADMIT] = TO(ADMITTING),
@@ -64,6 +68,8 @@ static int next_waiting(const struct distmind_lane_state *state, enum distmind_l
 	case DISTMIND_LANE_LEAVE:
 	case DISTMIND_LANE_ADMIT:
 		return state->waiting ? false : -1;
+	case DISTMIND_LANE_MISS:
+		return state->waiting ? -1 : false;
 	case DISTMIND_LANE_DELIVER:
 		return false;
 	case DISTMIND_LANE_OFFER:

@@ -12,8 +12,9 @@
  *    v       RETURN | |                                             ANSWER    |
  *   KILLED ---------' '-------------------------------------------------------'
  *
- * A job can be withdrawn from OFFERED and ADMITTING, to IDLE. LENT and OVERDUE return
- * to IDLE as KILLED does.
+ * From IDLE a lane becomes ABSENT when a job waits and no thread of the engine comes for
+ * it (MISS), until one does (FETCH). A job can be withdrawn from OFFERED and ADMITTING,
+ * to IDLE. LENT and OVERDUE return to IDLE as KILLED does.
  *
  * Beside that a thread of the engine waits on the lane or does not. It does while a job
  * is offered to it, and stops to wait when it takes the job. A lane is given away only
@@ -30,6 +31,7 @@
 /**
  * enum distmind_lane_use - what a lane is used for
  * @DISTMIND_LANE_IDLE: nothing
+ * @DISTMIND_LANE_ABSENT: nothing; the engine has not come for a job in time
  * @DISTMIND_LANE_OFFERED: a job, of which the engine's thread was told
  * @DISTMIND_LANE_ADMITTING: a job whose buffers the engine's thread brings in
  * @DISTMIND_LANE_RUNNING: a job that the engine has
@@ -40,6 +42,7 @@
  */
 enum distmind_lane_use {
 	DISTMIND_LANE_IDLE,
+	DISTMIND_LANE_ABSENT,
 	DISTMIND_LANE_OFFERED,
 	DISTMIND_LANE_ADMITTING,
 	DISTMIND_LANE_RUNNING,
@@ -67,6 +70,7 @@ enum distmind_lane_asked {
  * enum distmind_lane_event - what happens to a lane
  * @DISTMIND_LANE_FETCH: a thread of the engine comes to wait
  * @DISTMIND_LANE_LEAVE: it goes without a job
+ * @DISTMIND_LANE_MISS: none has come although a job waits
  * @DISTMIND_LANE_OFFER: it is told of a job
  * @DISTMIND_LANE_ADMIT: it takes the job, and brings in what the job needs first
  * @DISTMIND_LANE_DELIVER: it goes with the job
@@ -84,6 +88,7 @@ enum distmind_lane_asked {
 enum distmind_lane_event {
 	DISTMIND_LANE_FETCH,
 	DISTMIND_LANE_LEAVE,
+	DISTMIND_LANE_MISS,
 	DISTMIND_LANE_OFFER,
 	DISTMIND_LANE_ADMIT,
 	DISTMIND_LANE_DELIVER,
@@ -138,8 +143,8 @@ static inline bool distmind_lane_state_is_lent(const struct distmind_lane_state 
 /* It can be given a job now or when what is on it leaves. */
 static inline bool distmind_lane_state_is_usable(const struct distmind_lane_state *state)
 {
-	return state->use != DISTMIND_LANE_RESET && state->use != DISTMIND_LANE_OVERDUE &&
-	       state->use != DISTMIND_LANE_KILLED;
+	return state->use != DISTMIND_LANE_ABSENT && state->use != DISTMIND_LANE_RESET &&
+	       state->use != DISTMIND_LANE_OVERDUE && state->use != DISTMIND_LANE_KILLED;
 }
 
 /* Nothing is on it, and somebody waits for a job. */

@@ -93,6 +93,7 @@ static bool fill_sched(struct sk_buff *skb, struct distmind_sched *sched)
 		 put_u64(skb, DISTMIND_A_GPU_PREEMPTIONS, stats.preemptions) ||
 		 put_u64(skb, DISTMIND_A_GPU_EVICTIONS, stats.evictions) ||
 		 put_u64(skb, DISTMIND_A_GPU_HANGS, stats.hangs) ||
+		 nla_put_u32(skb, DISTMIND_A_GPU_LANES_OUT, stats.lanes_out) ||
 		 nla_put(skb, DISTMIND_A_GPU_PREEMPT_LATENCY, sizeof(stats.latency),
 			 stats.latency));
 }

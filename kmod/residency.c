@@ -117,10 +117,10 @@ bool distmind_residency_try(struct distmind_gpu *gpu, struct distmind_job *job)
 	return all;
 }
 
-/* The job has left its lane. */
-void distmind_residency_release(struct distmind_job *job)
+/* The job, which may have ended long before, has left its lane of this gpu. */
+void distmind_residency_release(struct distmind_gpu *gpu, struct distmind_job *job)
 {
-	struct distmind_heap *heap = &job->queue->tenant->gpu->heap;
+	struct distmind_heap *heap = &gpu->heap;
 	bool idle;
 
 	if (!job->admitted)

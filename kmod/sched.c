@@ -53,6 +53,7 @@ static void arm_timer(struct distmind_sched *sched, u64 now)
 		due = earlier(due, policy_next_event(&sched->policy[i], now));
 	for (i = 0; i < sched->lane_count; i++)
 		due = earlier(due, distmind_ladder_due(sched, &sched->lanes[i]));
+	due = earlier(due, distmind_ladder_lost_at(sched));
 	if (due)
 		hrtimer_start(&sched->timer, ns_to_ktime(max(due, now)), HRTIMER_MODE_ABS);
 }
@@ -90,6 +91,7 @@ int distmind_sched_init(struct distmind_sched *sched, u32 compute, u32 copy, u32
 		struct distmind_lane *lane = &sched->lanes[i];
 
 		lane->kind = i < compute ? DISTMIND_LANE_COMPUTE : DISTMIND_LANE_COPY;
+		lane->away_ns = ktime_get_ns();
 		init_waitqueue_head(&lane->wait);
 		lane->page = (void *)get_zeroed_page(GFP_KERNEL);
 		if (!lane->page) {
@@ -216,6 +218,22 @@ static void ask_victims(struct distmind_sched *sched, u32 kind, u64 now)
 	}
 }
 
+/* Which lanes an engine leaves alone although there is something to do. */
+static void note_absence(struct distmind_sched *sched, u64 now)
+{
+	u32 i;
+
+	for (i = 0; i < sched->lane_count; i++) {
+		struct distmind_lane *lane = &sched->lanes[i];
+
+		if (lane->state.use != DISTMIND_LANE_IDLE || lane->state.waiting ||
+		    !policy_is_wanted(&sched->policy[lane->kind]))
+			lane->wanted_ns = 0;
+		else if (!lane->wanted_ns)
+			lane->wanted_ns = now;
+	}
+}
+
 /* Returns whether one of the lanes that can be given away was. */
 static bool give_lanes(struct distmind_sched *sched, u64 now)
 {
@@ -253,15 +271,27 @@ void distmind_sched_dispatch(struct distmind_sched *sched, u64 now)
 		for (kind = 0; kind < DISTMIND_LANE__COUNT; kind++)
 			ask_victims(sched, kind, now);
 	} while (give_lanes(sched, now));
+	note_absence(sched, now);
 	arm_timer(sched, now);
+}
+
+/* Lanes that have failed. */
+static u32 count_out(const struct distmind_sched *sched)
+{
+	u32 i, out = 0;
+
+	for (i = 0; i < sched->lane_count; i++)
+		out += !distmind_lane_state_is_usable(&sched->lanes[i].state);
+	return out;
 }
 
 static void work_due(struct work_struct *work)
 {
 	struct distmind_sched *sched = container_of(work, struct distmind_sched, work);
+	bool answers, changed;
 	LIST_HEAD(ended);
-	bool answers;
 	u64 now;
+	u32 out;
 
 	spin_lock(&sched->lock);
 	now = ktime_get_ns();
@@ -270,10 +300,15 @@ static void work_due(struct work_struct *work)
 	distmind_ladder_call_hooks(sched, &ended);
 	spin_lock(&sched->lock);
 	distmind_sched_dispatch(sched, ktime_get_ns());
+	out = count_out(sched);
+	changed = out != sched->told_out;
+	sched->told_out = out;
 	spin_unlock(&sched->lock);
 	distmind_job_end_all(&ended);
 	if (!answers)
 		distmind_gpu_lose(gpu_of(sched));
+	else if (changed)
+		distmind_gpu_tell(gpu_of(sched));
 }
 
 /* Up to now: with what is on the lanes. */
@@ -285,6 +320,7 @@ void distmind_sched_get_stats(struct distmind_sched *sched, struct distmind_sche
 	spin_lock(&sched->lock);
 	now = ktime_get_ns();
 	*stats = sched->stats;
+	stats->lanes_out = count_out(sched);
 	for (i = 0; i < sched->lane_count; i++) {
 		const struct distmind_lane *lane = &sched->lanes[i];
 
@@ -340,6 +376,24 @@ void distmind_sched_configure(struct distmind_sched *sched, const struct policy 
 }
 
 /*
+ * After its end, when the engine reaches the heap no more, by who has a reference to the
+ * gpu and no lock: what the engine had on its lanes goes.
+ */
+void distmind_sched_reclaim(struct distmind_sched *sched)
+{
+	struct distmind_job *job;
+	u32 i;
+
+	for (i = 0; i < sched->lane_count; i++) {
+		spin_lock(&sched->lock);
+		job = distmind_lane_reclaim(sched, &sched->lanes[i]);
+		spin_unlock(&sched->lock);
+		if (job)
+			distmind_job_put(job);
+	}
+}
+
+/*
  * After its end, by who has a reference to the gpu and no lock: nothing becomes due by
  * itself any more.
  */
@@ -361,7 +415,7 @@ static void end_lane(struct distmind_sched *sched, struct distmind_lane *lane, i
 		break;
 	case DISTMIND_LANE_RUNNING:
 		job = distmind_lane_stop(sched, lane, DISTMIND_LANE_TAKE_AWAY, error, 0, now);
-		distmind_lane_reset(lane);
+		distmind_lane_reset(lane, job);
 		break;
 	case DISTMIND_LANE_LENT:
 	case DISTMIND_LANE_OVERDUE:

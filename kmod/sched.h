@@ -25,6 +25,7 @@ struct distmind_vgpu_settings;
  * @preemptions: how often a job was asked to yield
  * @evictions: how often the vendor's hook took one off the device
  * @hangs: how often one did not within the limit
+ * @lanes_out: lanes that have failed and are not back, at the moment
  * @latency: of preemptions, from being asked to having yielded: bucket i
  *	counts those below 2^i microseconds that are not in an earlier one
  */
@@ -35,6 +36,7 @@ struct distmind_sched_stats {
 	u64 preemptions;
 	u64 evictions;
 	u64 hangs;
+	u32 lanes_out;
 	u64 latency[DISTMIND_LATENCY_BUCKETS];
 };
 
@@ -57,6 +59,7 @@ struct distmind_sched_stats {
  *	count on its lane
  * @hang_ns: how long after it was asked to yield a job may stay on its lane
  * @stats: what happened
+ * @told_out: lanes that had failed when those who watch the gpu were last told
  * @timer: wakes @work when something is due by itself
  * @work: what is due
  */
@@ -72,6 +75,7 @@ struct distmind_sched {
 	u64 grace_ns;
 	u64 hang_ns;
 	struct distmind_sched_stats stats;
+	u32 told_out;
 	struct hrtimer timer;
 	struct work_struct work;
 };
@@ -79,6 +83,7 @@ struct distmind_sched {
 int distmind_sched_init(struct distmind_sched *sched, u32 compute, u32 copy, u32 capabilities);
 void distmind_sched_destroy(struct distmind_sched *sched);
 void distmind_sched_end(struct distmind_sched *sched, int error, struct list_head *ended);
+void distmind_sched_reclaim(struct distmind_sched *sched);
 void distmind_sched_quiesce(struct distmind_sched *sched);
 
 int distmind_sched_add(struct distmind_sched *sched, struct distmind_tenant *tenant,

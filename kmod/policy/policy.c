@@ -453,6 +453,17 @@ static void stretch_begin(struct policy_sched *sched, struct policy_entity *enti
 	watch(sched, entity);
 }
 
+bool policy_is_wanted(const struct policy_sched *sched)
+{
+	u32 i;
+
+	for (i = 0; i < POLICY_RANKS; i++) {
+		if (sched->ranks[i].waiting)
+			return true;
+	}
+	return false;
+}
+
 struct policy_entity *policy_pick(struct policy_sched *sched, u64 now)
 {
 	struct policy_entity *entity;

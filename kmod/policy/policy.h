@@ -326,6 +326,8 @@ void policy_tenant_exit(struct policy_sched *sched, struct policy_tenant *tenant
 void policy_enqueue(struct policy_sched *sched, struct policy_entity *entity, u64 now);
 /* Take back what is runnable; nothing happens to an idle entity. */
 void policy_remove(struct policy_sched *sched, struct policy_entity *entity, u64 now);
+/* Whether there is anybody to pick. */
+bool policy_is_wanted(const struct policy_sched *sched);
 struct policy_entity *policy_pick(struct policy_sched *sched, u64 now);
 /*
  * From now on the entity, whatever its state, is @tenant's, to be done by @deadline_ns:

@@ -772,13 +772,13 @@ TEST_F(execute, an_engine_that_does_not_answer_loses_its_gpu)
 	int engine = open_node("engine"), vgpu;
 
 	ASSERT_EQ(0, call(engine, DISTMIND_IOC_ENGINE_REGISTER, &reg));
-	ASSERT_EQ(0, distmind_pool_gpu_hang(self->pool, reg.gpu, 20000000));
 	vgpu = vgpu_start(self->pool, reg.gpu, MiB, &id);
 	ASSERT_LE(0, vgpu);
 	destroy = (struct distmind_queue_destroy){ .handle = new_queue(vgpu, DISTMIND_LANE_COMPUTE, 8) };
 	add_job(&batch, DISTMIND_JOB_LAUNCH, OP_NOTE);
 	ASSERT_EQ(0, submit(vgpu, destroy.handle, &batch));
 	ASSERT_EQ(0, call(engine, DISTMIND_IOC_ENGINE_EXCHANGE, &fetch));
+	ASSERT_EQ(0, distmind_pool_gpu_hang(self->pool, reg.gpu, 20000000));
 	ASSERT_EQ(0, call(vgpu, DISTMIND_IOC_QUEUE_DESTROY, &destroy));
 	for (int i = 0; i < 500 && gpu.state != DISTMIND_GPU_STATE_LOST; i++) {
 		usleep(10000);

@@ -50,7 +50,7 @@ static void json_has_numbers_and_the_text_has_units(void **state)
 	list = list_of("-j gpu list", "gpus", &root);
 	assert_int_equal(json_array_size(list), 2);
 	row = json_array_get(list, 0);
-	assert_int_equal(json_object_size(row), 25);
+	assert_int_equal(json_object_size(row), 26);
 	assert_int_equal(json_integer_value(json_object_get(row, "id")), 0);
 	assert_string_equal(json_string_value(json_object_get(row, "name")), "cpu0");
 	assert_string_equal(json_string_value(json_object_get(row, "kind")), "cpu");
@@ -203,6 +203,7 @@ static void show_prints_a_field_per_line(void **state)
 	       "policy    fifo\n"
 	       "lanes     1\n"
 	       "copy      0\n"
+	       "out       0\n"
 	       "grace     50ms\n"
 	       "hang      1.5s\n"
 	       "jobs      0\n"
@@ -227,6 +228,7 @@ static void json_of_a_gpu_says_what_it_executed(void **state)
 	assert_string_equal(json_string_value(json_object_get(row, "policy")), "slo");
 	assert_int_equal(json_integer_value(json_object_get(row, "compute_lanes")), 2);
 	assert_int_equal(json_integer_value(json_object_get(row, "copy_lanes")), 1);
+	assert_int_equal(json_integer_value(json_object_get(row, "lanes_out")), 1);
 	assert_int_equal(json_integer_value(json_object_get(row, "hang_ns")), 10000000000);
 	assert_int_equal(json_integer_value(json_object_get(row, "grace_ns")), 100000000);
 	assert_int_equal(json_integer_value(json_object_get(row, "jobs")), 12345);
@@ -622,7 +624,7 @@ static void events_are_a_line_each(void **state)
 	outcome = ctl("monitor");
 	assert_non_null(strstr(outcome.out, " gpu-add id 0 name cpu0 kind cpu state ready box 0 "
 					    "memory 1G used 64M vgpus 1 engine 311 policy slo "
-					    "lanes 2 copy 1 grace 100ms hang 10s\n"));
+					    "lanes 2 copy 1 out 1 grace 100ms hang 10s\n"));
 	assert_non_null(strstr(outcome.out, " overrun events were lost"));
 	outcome_free(&outcome);
 }

@@ -63,6 +63,7 @@ static int host_setup(void **state)
 {
 	fake_setup(state);
 	fake.gpu_count = 1;
+	fake.gpus[0].lanes_out = 0;
 	strcpy(root, "/tmp/ctl_doctor.XXXXXX");
 	assert_non_null(mkdtemp(root));
 	doctor =
@@ -219,12 +220,16 @@ static void versions_of_the_interface_are_compared(void **state)
 	expect("abi", DOCTOR_FAIL, "does not answer: Permission denied", "nodes");
 }
 
-static void lost_and_draining_gpus_are_told(void **state)
+static void lost_failing_and_draining_gpus_are_told(void **state)
 {
 	(void)state;
 	fake.gpu_count = 2;
 	expect("gpus", DOCTOR_FAIL, "1 of 2 lost, such as gpu 1 (cpu1)", "gpu remove 1");
 	fake.gpus[1].state = DISTMIND_GPU_STATE_DRAINING;
+	fake.gpus[0].lanes_out = 1;
+	expect("gpus", DOCTOR_WARN, "1 of 3 lanes of gpu 0 (cpu0) do not answer",
+	       "restart its engine");
+	fake.gpus[0].lanes_out = 0;
 	expect("gpus", DOCTOR_WARN, "1 of 2 draining", "gpu undrain 1");
 	fake.gpu_count = 0;
 	expect("gpus", DOCTOR_WARN, "none", "distmind-engine-cpu --memory 1G");
@@ -298,7 +303,7 @@ int main(void)
 						host_teardown),
 		cmocka_unit_test_setup_teardown(versions_of_the_interface_are_compared, host_setup,
 						host_teardown),
-		cmocka_unit_test_setup_teardown(lost_and_draining_gpus_are_told, host_setup,
+		cmocka_unit_test_setup_teardown(lost_failing_and_draining_gpus_are_told, host_setup,
 						host_teardown),
 		cmocka_unit_test_setup_teardown(rdma_ports_must_be_active, host_setup,
 						host_teardown),

@@ -294,7 +294,7 @@ static inline int fake_setup(void **state)
 	fake.gpus[0] = (struct distmind_gpu_record){ .id = 0, .name = "cpu0", .kind = "cpu",
 		.state = DISTMIND_GPU_STATE_READY, .numa_node = DISTMIND_NUMA_ANY,
 		.memory = 1ULL << 30, .memory_used = 64 << 20, .vgpus = 1, .engine_pid = 311,
-		.policy = "slo", .compute_lanes = 2, .copy_lanes = 1, .grace_ns = 100000000, .hang_ns = 10000000000,
+		.policy = "slo", .compute_lanes = 2, .copy_lanes = 1, .lanes_out = 1, .grace_ns = 100000000, .hang_ns = 10000000000,
 		.jobs = 12345, .failed_jobs = 2, .busy_ns = 61500000000, .preemptions = 101,
 		.hangs = 1, .preempt_latency = { [5] = 60, [7] = 40, [23] = 1 } };
 	fake.gpus[1] = (struct distmind_gpu_record){ .id = 1, .name = "cpu1", .kind = "cpu",

@@ -85,7 +85,7 @@ static void one_sample_has_rates_of_its_interval(void **state)
 	seconds = number_of(root, "interval_ns") / 1e9;
 	assert_true(seconds >= 0.05);
 	row = gpu_of(root, 0);
-	assert_int_equal(json_object_size(row), 15);
+	assert_int_equal(json_object_size(row), 16);
 	/* Of three lanes. */
 	assert_near(number_of(row, "utilisation"), BUSY_NS / 1e7 / seconds / 2, 0.1);
 	assert_near(number_of(row, "jobs_per_s"), JOBS / seconds, 0.001);
@@ -95,6 +95,7 @@ static void one_sample_has_rates_of_its_interval(void **state)
 	assert_int_equal(number_of(row, "memory_used"), 64 << 20);
 	assert_int_equal(number_of(row, "compute_lanes"), 2);
 	assert_int_equal(number_of(row, "copy_lanes"), 1);
+	assert_int_equal(number_of(row, "lanes_out"), 1);
 	assert_string_equal(json_string_value(json_object_get(row, "policy")), "slo");
 	assert_int_equal(number_of(row, "running"), 1);
 	assert_int_equal(number_of(row, "queued"), 3);
@@ -129,9 +130,9 @@ static void text_has_a_table_of_gpus_and_one_of_vgpus(void **state)
 	assert_string_equal(
 		body,
 		"\n\n"
-		"ID NAME STATE POLICY LANES COPY UTIL RUN QUEUED JOBS/S PREEMPT/S FAILED HANGS MEMORY USED\n"
-		" 0 cpu0 ready slo        2    1   0%   0      0      0         0      2     1     1G  64M\n"
-		" 1 cpu1 lost  fifo       1    0   0%   0      0      0         0      0     0     2G    0\n"
+		"ID NAME STATE POLICY LANES COPY OUT UTIL RUN QUEUED JOBS/S PREEMPT/S FAILED HANGS MEMORY USED\n"
+		" 0 cpu0 ready slo        2    1   1   0%   0      0      0         0      2     1     1G  64M\n"
+		" 1 cpu1 lost  fifo       1    0   0   0%   0      0      0         0      0     0     2G    0\n"
 		"\n"
 		"ID NAME  GPU CLASS    SHARE UTIL WAIT RUN QUEUED JOBS/S PREEMPT/S MISSED MEMORY USED USER\n"
 		" 3 train   0 latency  12.5%   0%   0%   0      0      0         0      0   512M  64M root\n"

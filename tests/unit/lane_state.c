@@ -143,6 +143,19 @@ static void a_job_that_hangs_keeps_its_lane_until_the_engine_answers(void **unus
 	WALK(&state, DISTMIND_LANE_ANSWER, DISTMIND_LANE_FETCH, DISTMIND_LANE_OFFER);
 }
 
+static void a_lane_for_which_nobody_comes_is_back_when_somebody_does(void **unused)
+{
+	struct distmind_lane_state state = { 0 };
+
+	(void)unused;
+	WALK(&state, DISTMIND_LANE_FETCH);
+	assert_false(distmind_lane_state_step(&state, DISTMIND_LANE_MISS));
+	WALK(&state, DISTMIND_LANE_LEAVE, DISTMIND_LANE_MISS);
+	assert_false(distmind_lane_state_is_usable(&state));
+	WALK(&state, DISTMIND_LANE_FETCH);
+	assert_true(distmind_lane_state_is_free(&state));
+}
+
 static void threads_come_and_go_while_the_lane_is_lent(void **unused)
 {
 	struct distmind_lane_state state = { 0 };
@@ -178,6 +191,7 @@ int main(void)
 		cmocka_unit_test(every_use_can_be_reached_and_left_for_another_job),
 		cmocka_unit_test(what_is_reached_holds_together),
 		cmocka_unit_test(a_job_that_hangs_keeps_its_lane_until_the_engine_answers),
+		cmocka_unit_test(a_lane_for_which_nobody_comes_is_back_when_somebody_does),
 		cmocka_unit_test(threads_come_and_go_while_the_lane_is_lent),
 		cmocka_unit_test(a_job_is_asked_once),
 	};

@@ -195,8 +195,8 @@ struct distmind_engine_register {
  * @job: the job that this is about
  * @yield: not 0: end the job at the next block and hand back a resume cookie
  * @reset: not 0, and @yield too: the job has been failed, for hanging or with
- *	its gpu; whatever it still does has no effect, and the lane gets no other
- *	job until the engine has handed it back
+ *	its gpu; whatever it still does has no effect, its memory stays until the
+ *	engine has handed it back, and the lane gets no other job before
  */
 struct distmind_lane_page {
 	__aligned_u64 job;
@@ -258,9 +258,18 @@ struct distmind_engine_job {
  * @job: out, the next job
  *
  * Errors: ETIMEDOUT no job came, what was handed back has been taken; EPROTO
- * the lane does not run @done: it is not its job, was handed back before, or
- * was failed for hanging (an answer to that is taken as such); EBUSY another
- * thread waits on the lane; ENODEV the gpu was removed, or none was registered.
+ * the lane does not run @done: it is not its job or was handed back before; or
+ * @done is 0 and the lane has a job, or had one that was failed for hanging and
+ * was not handed back (which is an answer, and taken as such); EBUSY another
+ * thread waits on the lane; ENODEV the gpu was lost or removed, or none was
+ * registered.
+ *
+ * Have a thread wait on each lane that has no job. A lane for which none comes
+ * although a job waits is out of use after the hang limit, or a second if that is
+ * longer, until one comes; an engine none of whose lanes answers loses its gpu.
+ *
+ * poll() says POLLHUP when the gpu was removed, POLLERR when it was lost: then the
+ * heap can be reached no more, an access to it is a SIGBUS.
  */
 struct distmind_engine_exchange {
 	__u32 lane;

@@ -160,8 +160,10 @@ struct gpus {
 	unsigned int all;
 	unsigned int lost;
 	unsigned int draining;
+	unsigned int failing; /* lanes of theirs do not answer */
 	struct distmind_gpu_record last_lost;
 	struct distmind_gpu_record last_draining;
+	struct distmind_gpu_record last_failing;
 };
 
 static int count_gpu(const struct distmind_gpu_record *gpu, void *arg)
@@ -175,6 +177,10 @@ static int count_gpu(const struct distmind_gpu_record *gpu, void *arg)
 	} else if (gpu->state == DISTMIND_GPU_STATE_DRAINING) {
 		gpus->draining++;
 		gpus->last_draining = *gpu;
+	}
+	if (gpu->state != DISTMIND_GPU_STATE_LOST && gpu->lanes_out) {
+		gpus->failing++;
+		gpus->last_failing = *gpu;
 	}
 	return 0;
 }
@@ -191,6 +197,13 @@ static void judge_gpus(const struct gpus *gpus, struct finding *finding)
 			 gpus->last_lost.id);
 		doctor_find(finding, DOCTOR_FAIL, fix, "%u of %u lost, such as gpu %u (%s)",
 			    gpus->lost, gpus->all, gpus->last_lost.id, gpus->last_lost.name);
+	} else if (gpus->failing) {
+		const struct distmind_gpu_record *gpu = &gpus->last_failing;
+
+		doctor_find(finding, DOCTOR_WARN,
+			    "wait for its job or the grant's process to end, or restart its engine",
+			    "%u of %u lanes of gpu %u (%s) do not answer", gpu->lanes_out,
+			    gpu->compute_lanes + gpu->copy_lanes, gpu->id, gpu->name);
 	} else if (gpus->draining) {
 		snprintf(fix, sizeof(fix), "distmindctl gpu undrain %u", gpus->last_draining.id);
 		doctor_find(finding, DOCTOR_WARN, fix, "%u of %u draining, such as gpu %u (%s)",

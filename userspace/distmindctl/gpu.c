@@ -38,6 +38,7 @@ static void print_execution(struct print *print, const struct distmind_gpu_recor
 {
 	print_number(print, "compute_lanes", "LANES", gpu->compute_lanes);
 	print_number(print, "copy_lanes", "COPY", gpu->copy_lanes);
+	print_number(print, "lanes_out", "OUT", gpu->lanes_out);
 	print_duration(print, "grace_ns", "GRACE", gpu->grace_ns, 1);
 	print_duration(print, "hang_ns", "HANG", gpu->hang_ns, 1);
 	print_statistics(print);

@@ -166,6 +166,7 @@ static void print_gpu(struct print *print, const struct distmind_gpu_record *gpu
 	print_text(print, "policy", "POLICY", gpu->policy);
 	print_number(print, "compute_lanes", "LANES", gpu->compute_lanes);
 	print_number(print, "copy_lanes", "COPY", gpu->copy_lanes);
+	print_number(print, "lanes_out", "OUT", gpu->lanes_out);
 	print_share(print, "utilisation", "UTIL",
 		    part(gpu->busy_ns - old->busy_ns, elapsed, gpu->compute_lanes));
 	print_number(print, "running", "RUN", depth.running);

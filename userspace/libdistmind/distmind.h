@@ -349,6 +349,7 @@ struct distmind_gpu_record {
 	char policy[DISTMIND_NAME_LEN];
 	uint32_t compute_lanes;
 	uint32_t copy_lanes;
+	uint32_t lanes_out; /* of both, whose engine or holder does not answer */
 	uint64_t grace_ns;
 	uint64_t hang_ns;
 	uint32_t capabilities; /* enum distmind_engine_capabilities */

@@ -125,6 +125,7 @@ int distmind_record_gpu(struct nlattr *head, int len, void *record)
 	get_text(gpu->policy, table[DISTMIND_A_GPU_POLICY]);
 	gpu->compute_lanes = get_u32(table[DISTMIND_A_GPU_COMPUTE_LANES]);
 	gpu->copy_lanes = get_u32(table[DISTMIND_A_GPU_COPY_LANES]);
+	gpu->lanes_out = get_u32(table[DISTMIND_A_GPU_LANES_OUT]);
 	gpu->grace_ns = get_u64(table[DISTMIND_A_GPU_GRACE]);
 	gpu->capabilities = get_u32(table[DISTMIND_A_GPU_CAPABILITIES]);
 	gpu->hang_ns = get_u64(table[DISTMIND_A_GPU_HANG]);

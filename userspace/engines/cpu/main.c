@@ -186,6 +186,21 @@ static int open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
+static int engine_fd; /* for on_bus_error() */
+
+/*
+ * The heap is closed to an engine whose gpu was removed or lost, in the middle of a job
+ * maybe: it ends as it would have from serve(). Otherwise this is a bug, and ends so.
+ */
+static void on_bus_error(int signal)
+{
+	struct pollfd fd = { .fd = engine_fd };
+
+	if (poll(&fd, 1, 0) > 0)
+		_exit(fd.revents & POLLHUP ? EX_UNAVAILABLE : EX_TEMPFAIL);
+	sigaction(signal, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
+}
+
 /* The lanes work; what is left is to wait for the end. */
 static int serve(struct distmind_engine *engine, int signals)
 {
@@ -203,10 +218,15 @@ static int serve(struct distmind_engine *engine, int signals)
 		}
 		if (fds[1].revents)
 			return EX_OK;
-		if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) {
+		if (fds[0].revents & POLLHUP) {
 			fprintf(stderr, PROGRAM ": gpu %" PRIu32 " was removed from the pool\n",
 				distmind_engine_gpu(engine));
 			return EX_UNAVAILABLE;
+		}
+		if (fds[0].revents & (POLLERR | POLLNVAL)) {
+			fprintf(stderr, PROGRAM ": gpu %" PRIu32 " is lost: it did not answer in time\n",
+				distmind_engine_gpu(engine));
+			return EX_TEMPFAIL;
 		}
 	}
 }
@@ -242,6 +262,8 @@ int main(int argc, char **argv)
 			register_hint(err));
 		return err == -ENOENT ? EX_UNAVAILABLE : EXIT_FAILURE;
 	}
+	engine_fd = distmind_engine_fd(engine);
+	sigaction(SIGBUS, &(struct sigaction){ .sa_handler = on_bus_error }, NULL);
 	err = lanes_start(engine, params.memory, params.compute_lanes + params.copy_lanes,
 			  &profile);
 	if (err) {

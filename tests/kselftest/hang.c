@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What a job or an engine that does not answer costs, and whom: the memory of the job
+ * stays until its engine is done with it, other lanes go on, and an engine that is lost
+ * reaches no memory any more. The test is the engine: it exchanges, or does not.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <time.h>
+
+#include "kselftest_harness.h"
+#include "library_test.h"
+
+#define SECOND 1000000000ULL
+#define HANG   (SECOND / 20)
+#define HEAP   MiB
+#define LANES  2
+
+FIXTURE(hang)
+{
+	struct distmind_pool *pool;
+	struct distmind_engine *engine;
+	uint32_t gpu;
+	char *heap;
+	struct owner {
+		struct distmind_vgpu_record record;
+		struct distmind_vgpu *vgpu;
+		struct distmind_queue *queue;
+		struct distmind_timeline *done;
+		struct distmind_buffer *buffer;
+		char *memory;
+	} owners[2];
+};
+
+static int owner_make(struct distmind_pool *pool, uint32_t gpu, struct owner *owner)
+{
+	owner->record = (struct distmind_vgpu_record){
+		.gpu = gpu, .memory = HEAP, .share = 500, .sched_class = DISTMIND_CLASS_STANDARD,
+	};
+	return library_vgpu_create(pool, &owner->record, &owner->vgpu) ||
+	       distmind_queue_create(owner->vgpu, DISTMIND_LANE_COMPUTE, 4, &owner->queue) ||
+	       distmind_timeline_create(owner->vgpu, 0, &owner->done);
+}
+
+FIXTURE_SETUP(hang)
+{
+	struct distmind_engine_params params = {
+		.name = "hang", .kind = "test", .memory = HEAP, .numa_node = DISTMIND_NUMA_ANY,
+		.compute_lanes = LANES, .capabilities = DISTMIND_ENGINE_YIELDS,
+	};
+
+	ASSERT_EQ(0, distmind_pool_open(&self->pool));
+	ASSERT_EQ(0, distmind_engine_register(&params, &self->engine));
+	self->gpu = distmind_engine_gpu(self->engine);
+	self->heap = distmind_engine_heap(self->engine);
+	for (int i = 0; i < 2; i++)
+		ASSERT_EQ(0, owner_make(self->pool, self->gpu, &self->owners[i]));
+}
+
+FIXTURE_TEARDOWN(hang)
+{
+	for (int i = 0; i < 2; i++) {
+		struct owner *owner = &self->owners[i];
+
+		distmind_buffer_destroy(owner->buffer);
+		distmind_timeline_destroy(owner->done);
+		distmind_queue_destroy(owner->queue);
+		distmind_vgpu_close(owner->vgpu);
+		distmind_pool_vgpu_delete(self->pool, owner->record.id);
+	}
+	distmind_pool_gpu_remove(self->pool, self->gpu);
+	distmind_engine_close(self->engine);
+	distmind_pool_close(self->pool);
+}
+
+/* A buffer as large as the heap, full of one byte. */
+static int buffer_fill(struct owner *owner, char byte)
+{
+	void *memory;
+	int err = distmind_buffer_create(owner->vgpu, HEAP, DISTMIND_BUFFER_DATA, &owner->buffer);
+
+	if (!err)
+		err = distmind_buffer_map(owner->buffer, &memory);
+	if (!err)
+		owner->memory = memset(memory, byte, HEAP);
+	return err;
+}
+
+/* A launch that uses the owner's buffer, if there is one. */
+static int submit(struct owner *owner, uint64_t value)
+{
+	struct distmind_batch *batch;
+	int err = distmind_batch_create(&batch);
+
+	if (err)
+		return err;
+	distmind_batch_launch(batch, 0, 1);
+	if (owner->buffer)
+		distmind_batch_range(batch, owner->buffer, 0, HEAP);
+	distmind_batch_signal(batch, owner->done, value);
+	err = distmind_queue_submit(owner->queue, batch, NULL);
+	distmind_batch_destroy(batch);
+	return err;
+}
+
+static int fetch(struct distmind_engine *engine, uint32_t lane, uint32_t timeout_ms,
+		 struct distmind_engine_exchange *exchange)
+{
+	*exchange = (struct distmind_engine_exchange){ .lane = lane, .timeout_ms = timeout_ms };
+	return distmind_engine_exchange(engine, exchange);
+}
+
+/* Hands the job back and does not wait for another. */
+static int hand_back(struct distmind_engine *engine, const struct distmind_engine_exchange *job)
+{
+	struct distmind_engine_exchange exchange = { .lane = job->lane, .done = job->job.id };
+
+	return distmind_engine_exchange(engine, &exchange);
+}
+
+/* Cancelled, and not handed back: it fails for hanging. */
+static int hang(struct distmind_pool *pool, uint32_t gpu, struct owner *owner)
+{
+	int err = distmind_pool_gpu_hang(pool, gpu, HANG);
+
+	if (err)
+		return err;
+	distmind_queue_destroy(owner->queue);
+	owner->queue = NULL;
+	return distmind_timeline_wait(owner->done, 1, 10000);
+}
+
+static bool is_lost(struct distmind_pool *pool, uint32_t gpu)
+{
+	struct distmind_gpu_record record;
+
+	return !distmind_pool_gpu(pool, gpu, &record) && record.state == DISTMIND_GPU_STATE_LOST;
+}
+
+static uint32_t lanes_out(struct distmind_pool *pool, uint32_t gpu)
+{
+	struct distmind_gpu_record record;
+
+	return distmind_pool_gpu(pool, gpu, &record) ? UINT32_MAX : record.lanes_out;
+}
+
+static bool wait_until_lost(struct distmind_pool *pool, uint32_t gpu)
+{
+	for (int i = 0; i < 1000 && !is_lost(pool, gpu); i++)
+		usleep(10000);
+	return is_lost(pool, gpu);
+}
+
+/* A thread of the engine that fetches a job for lane 1, as long as that takes. */
+struct fetcher {
+	struct distmind_engine *engine;
+	struct distmind_engine_exchange job;
+	bool has_job;
+	pthread_t thread;
+};
+
+static void *fetch_job(void *arg)
+{
+	struct fetcher *fetcher = arg;
+	int err;
+
+	do {
+		err = fetch(fetcher->engine, 1, 50, &fetcher->job);
+	} while (err == -ETIMEDOUT || err == -EINTR);
+	__atomic_store_n(&fetcher->has_job, !err, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+TEST_F(hang, the_memory_of_a_job_that_hangs_is_nobody_elses_until_it_is_handed_back)
+{
+	struct owner *one = &self->owners[0], *two = &self->owners[1];
+	struct fetcher next = { .engine = self->engine };
+	struct distmind_engine_exchange stuck;
+
+	ASSERT_EQ(0, buffer_fill(one, 'a'));
+	ASSERT_EQ(0, submit(one, 1));
+	ASSERT_EQ(0, fetch(self->engine, 0, 10000, &stuck));
+	ASSERT_EQ('a', self->heap[stuck.job.arg[0].value]);
+	ASSERT_EQ(-ETIME, hang(self->pool, self->gpu, one));
+	/* Its owner is rid of it, and somebody else needs the room. */
+	distmind_buffer_destroy(one->buffer);
+	one->buffer = NULL;
+	ASSERT_EQ(0, buffer_fill(two, 'b'));
+	ASSERT_EQ(0, submit(two, 1));
+	ASSERT_EQ(0, pthread_create(&next.thread, NULL, fetch_job, &next));
+	usleep(4 * HANG / 1000);
+	EXPECT_FALSE(__atomic_load_n(&next.has_job, __ATOMIC_ACQUIRE));
+	/* The engine still works on it. */
+	for (uint64_t i = 0; i < HEAP; i += PAGE) {
+		EXPECT_EQ('a', self->heap[stuck.job.arg[0].value + i]);
+		self->heap[stuck.job.arg[0].value + i] = 'x';
+	}
+	EXPECT_TRUE(all_bytes(two->memory, HEAP, 'b'));
+	EXPECT_EQ(-ETIMEDOUT, hand_back(self->engine, &stuck));
+	pthread_join(next.thread, NULL);
+	ASSERT_TRUE(next.has_job);
+	EXPECT_EQ('b', self->heap[next.job.job.arg[0].value]);
+	EXPECT_EQ(-ETIMEDOUT, hand_back(self->engine, &next.job));
+	EXPECT_EQ(0, distmind_timeline_wait(two->done, 1, 10000));
+}
+
+/* What an access to the heap is answered with: a signal, or 0. */
+static sigjmp_buf fault_return;
+
+static void fault(int signal)
+{
+	siglongjmp(fault_return, signal);
+}
+
+static int touch(char *at)
+{
+	struct sigaction action = { .sa_handler = fault }, old;
+	int signal;
+
+	sigaction(SIGBUS, &action, &old);
+	signal = sigsetjmp(fault_return, 1);
+	if (!signal)
+		*(volatile char *)at = *(volatile char *)at;
+	sigaction(SIGBUS, &old, NULL);
+	return signal;
+}
+
+TEST_F(hang, the_engine_of_a_gpu_that_was_removed_reaches_no_buffer)
+{
+	struct owner *one = &self->owners[0];
+	struct distmind_engine_exchange job;
+
+	ASSERT_EQ(0, buffer_fill(one, 'a'));
+	ASSERT_EQ(0, submit(one, 1));
+	ASSERT_EQ(0, fetch(self->engine, 0, 10000, &job));
+	EXPECT_EQ(0, touch(self->heap + job.job.arg[0].value));
+	for (int i = 0; i < 2; i++) {
+		struct distmind_vgpu_record record = self->owners[i].record;
+
+		record.gpu = DISTMIND_GPU_NONE;
+		ASSERT_EQ(0, distmind_pool_vgpu_set(self->pool, &record, DISTMIND_SET_GPU));
+	}
+	ASSERT_EQ(0, distmind_pool_gpu_remove(self->pool, self->gpu));
+	EXPECT_GT(0, distmind_timeline_wait(one->done, 1, 10000));
+	for (uint64_t i = 0; i < HEAP; i += PAGE)
+		EXPECT_EQ(SIGBUS, touch(self->heap + i));
+	EXPECT_TRUE(all_bytes(one->memory, HEAP, 'a'));
+}
+
+TEST_F(hang, the_engine_of_a_gpu_that_is_lost_reaches_no_buffer)
+{
+	struct distmind_vgpu_record elsewhere = { .id = self->owners[0].record.id };
+	struct distmind_engine_exchange jobs[LANES], next;
+	struct owner *one = &self->owners[0];
+	struct distmind_engine *other;
+	struct distmind_engine_params params = {
+		.name = "other", .kind = "test", .memory = HEAP, .numa_node = DISTMIND_NUMA_ANY,
+		.compute_lanes = 1,
+	};
+
+	ASSERT_EQ(0, buffer_fill(one, 'a'));
+	ASSERT_EQ(0, submit(one, 1));
+	ASSERT_EQ(0, submit(&self->owners[1], 1));
+	for (int i = 0; i < LANES; i++)
+		ASSERT_EQ(0, fetch(self->engine, i, 10000, &jobs[i]));
+	EXPECT_EQ(0, touch(self->heap));
+	EXPECT_EQ(-ETIME, hang(self->pool, self->gpu, one));
+	EXPECT_EQ(-ETIME, hang(self->pool, self->gpu, &self->owners[1]));
+	ASSERT_TRUE(wait_until_lost(self->pool, self->gpu));
+	/* The buffer is used elsewhere now, as if nothing had happened. */
+	ASSERT_EQ(0, distmind_engine_register(&params, &other));
+	elsewhere.gpu = distmind_engine_gpu(other);
+	ASSERT_EQ(0, distmind_pool_vgpu_set(self->pool, &elsewhere, DISTMIND_SET_GPU));
+	ASSERT_EQ(0, distmind_queue_create(one->vgpu, DISTMIND_LANE_COMPUTE, 4, &one->queue));
+	distmind_timeline_destroy(one->done);
+	ASSERT_EQ(0, distmind_timeline_create(one->vgpu, 0, &one->done));
+	ASSERT_EQ(0, submit(one, 2));
+	ASSERT_EQ(0, fetch(other, 0, 10000, &next));
+	EXPECT_EQ('a', ((char *)distmind_engine_heap(other))[next.job.arg[0].value]);
+	EXPECT_EQ(SIGBUS, touch(self->heap));
+	EXPECT_EQ(-ENODEV, hand_back(self->engine, &jobs[0]));
+	EXPECT_EQ(-ETIMEDOUT, hand_back(other, &next));
+	EXPECT_EQ(0, distmind_timeline_wait(one->done, 2, 10000));
+	elsewhere.gpu = DISTMIND_GPU_NONE;
+	EXPECT_EQ(0, distmind_pool_vgpu_set(self->pool, &elsewhere, DISTMIND_SET_GPU));
+	EXPECT_EQ(0, distmind_pool_gpu_remove(self->pool, distmind_engine_gpu(other)));
+	distmind_engine_close(other);
+}
+
+/* Lane 1 of the test's engine, by a thread that does what there is to do. */
+static void *serve_lane(void *arg)
+{
+	struct distmind_engine_exchange exchange = { .lane = 1, .timeout_ms = 50 };
+
+	while (distmind_engine_exchange(arg, &exchange) != -ENODEV)
+		exchange.done = exchange.job.id;
+	return NULL;
+}
+
+TEST_F(hang, a_lane_that_hangs_is_fenced_alone)
+{
+	struct owner *one = &self->owners[0], *two = &self->owners[1];
+	struct distmind_engine_exchange stuck;
+	pthread_t thread;
+
+	ASSERT_EQ(0, submit(one, 1));
+	ASSERT_EQ(0, fetch(self->engine, 0, 10000, &stuck));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, serve_lane, self->engine));
+	ASSERT_EQ(-ETIME, hang(self->pool, self->gpu, one));
+	EXPECT_EQ(1, lanes_out(self->pool, self->gpu));
+	/* Others go on, for several times as long as it took. */
+	for (int i = 1; i <= 30; i++) {
+		ASSERT_EQ(0, submit(two, i));
+		ASSERT_EQ(0, distmind_timeline_wait(two->done, i, 10000));
+		usleep(HANG / 1000 / 3);
+	}
+	EXPECT_FALSE(is_lost(self->pool, self->gpu));
+	EXPECT_EQ(1, lanes_out(self->pool, self->gpu));
+	/* A thread that does not say what became of the job gets no other. */
+	EXPECT_EQ(-EPROTO, fetch(self->engine, 0, 0, &(struct distmind_engine_exchange){ 0 }));
+	EXPECT_EQ(-ETIMEDOUT, hand_back(self->engine, &stuck));
+	EXPECT_EQ(0, lanes_out(self->pool, self->gpu));
+	for (int i = 0; i < 2; i++) {
+		struct distmind_vgpu_record record = self->owners[i].record;
+
+		record.gpu = DISTMIND_GPU_NONE;
+		ASSERT_EQ(0, distmind_pool_vgpu_set(self->pool, &record, DISTMIND_SET_GPU));
+	}
+	ASSERT_EQ(0, distmind_pool_gpu_remove(self->pool, self->gpu));
+	pthread_join(thread, NULL);
+}
+
+/* An engine in a process of its own, with two lanes, that can be stopped. */
+static pid_t start_engine(uint32_t *gpu)
+{
+	struct distmind_engine_params params = {
+		.name = "stopped", .kind = "test", .memory = HEAP, .numa_node = DISTMIND_NUMA_ANY,
+		.compute_lanes = LANES,
+	};
+	struct gpu served;
+	int ends[2];
+	pid_t pid;
+
+	if (pipe(ends))
+		return -1;
+	pid = fork();
+	if (!pid) {
+		if (gpu_start(&served, &params, NULL))
+			_exit(1);
+		*gpu = distmind_engine_gpu(served.engine);
+		if (write(ends[1], gpu, sizeof(*gpu)) != sizeof(*gpu))
+			_exit(1);
+		for (int i = 0; i < LANES; i++)
+			pthread_join(served.lanes[i].thread, NULL);
+		_exit(0);
+	}
+	close(ends[1]);
+	if (read(ends[0], gpu, sizeof(*gpu)) != sizeof(*gpu))
+		pid = -1;
+	close(ends[0]);
+	return pid;
+}
+
+TEST_F(hang, an_engine_that_stops_while_it_has_nothing_to_do_is_noticed)
+{
+	struct owner owner = { 0 };
+	uint32_t gpu;
+	pid_t pid = start_engine(&gpu);
+	int status;
+
+	ASSERT_LT(0, pid);
+	ASSERT_EQ(0, owner_make(self->pool, gpu, &owner));
+	ASSERT_EQ(0, distmind_pool_gpu_hang(self->pool, gpu, HANG));
+	ASSERT_EQ(0, kill(pid, SIGSTOP));
+	ASSERT_EQ(pid, waitpid(pid, &status, WUNTRACED));
+	ASSERT_TRUE(WIFSTOPPED(status));
+	/* Nobody wants anything of it: nobody can tell. */
+	usleep(1500000);
+	EXPECT_FALSE(is_lost(self->pool, gpu));
+	EXPECT_EQ(0, lanes_out(self->pool, gpu));
+	ASSERT_EQ(0, submit(&owner, 1));
+	EXPECT_EQ(-EOWNERDEAD, distmind_timeline_wait(owner.done, 1, 10000));
+	EXPECT_TRUE(is_lost(self->pool, gpu));
+	/* It learns of that when it goes on. */
+	ASSERT_EQ(0, kill(pid, SIGCONT));
+	EXPECT_EQ(0, child_status(pid));
+	distmind_timeline_destroy(owner.done);
+	distmind_queue_destroy(owner.queue);
+	distmind_vgpu_close(owner.vgpu);
+	EXPECT_EQ(0, distmind_pool_vgpu_delete(self->pool, owner.record.id));
+	EXPECT_EQ(0, distmind_pool_gpu_remove(self->pool, gpu));
+}
+
+TEST_F(hang, a_lane_for_which_nobody_comes_is_out_until_somebody_does)
+{
+	struct owner *one = &self->owners[0], *two = &self->owners[1];
+	struct distmind_engine_exchange job;
+
+	ASSERT_EQ(0, distmind_pool_gpu_hang(self->pool, self->gpu, HANG));
+	/* Lane 1 has a job, and another waits: there is one more lane. */
+	ASSERT_EQ(0, submit(one, 1));
+	ASSERT_EQ(0, fetch(self->engine, 1, 10000, &job));
+	ASSERT_EQ(0, submit(two, 1));
+	for (int i = 0; i < 1000 && !lanes_out(self->pool, self->gpu); i++)
+		usleep(10000);
+	EXPECT_EQ(1, lanes_out(self->pool, self->gpu));
+	EXPECT_FALSE(is_lost(self->pool, self->gpu));
+	EXPECT_EQ(-EAGAIN, distmind_timeline_status(two->done, 1));
+	EXPECT_EQ(-ETIMEDOUT, distmind_timeline_wait(one->done, 1, 0));
+	/* Somebody comes for it. */
+	ASSERT_EQ(0, fetch(self->engine, 0, 10000, &(struct distmind_engine_exchange){ 0 }));
+	EXPECT_EQ(0, lanes_out(self->pool, self->gpu));
+	EXPECT_EQ(-ETIMEDOUT, hand_back(self->engine, &job));
+	EXPECT_EQ(0, distmind_timeline_wait(one->done, 1, 10000));
+}
+
+TEST_HARNESS_MAIN
