@@ -15,6 +15,7 @@
 #include "grant.h"
 #include "job.h"
 #include "lane.h"
+#include "preempt.h"
 #include "queue.h"
 #include "sched.h"
 #include "tenant.h"
@@ -26,15 +27,15 @@ void distmind_grant_lend(struct distmind_sched *sched, struct distmind_lane *lan
 
 	lane->lent = queue;
 	lane->pid = get_pid(lane->job->pid);
-	lane->resume = lane->job->suspended;
+	if (lane->job->suspended)
+		distmind_preempt_resume(lane->job->suspended);
+	lane->job->suspended = NULL;
 	distmind_lane_begin(sched, lane, DISTMIND_LANE_LEND, now);
 	if (!queue->grant)
 		queue->grant = ++queue->grants;
 	WRITE_ONCE(queue->page->yield, 0);
 	WRITE_ONCE(queue->page->grant, queue->grant);
 	distmind_lane_tell(queue);
-	if (lane->resume)
-		queue_work(system_highpri_wq, &sched->work);
 }
 
 /*

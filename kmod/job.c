@@ -6,8 +6,7 @@
  *
  * Jobs end in two steps: under the scheduler's lock they go to a list, distmind_job_end();
  * without it they signal their timelines and are freed, distmind_job_end_all(),
- * which may end further jobs, of other gpus too, and may call a vendor's hook, which
- * takes its time: so it is not under the pool's lock either.
+ * which may end further jobs, of other gpus too: so it is not under the pool's lock either.
  */
 #include <linux/atomic.h>
 #include <linux/pid.h>
@@ -16,8 +15,8 @@
 #include "buffer.h"
 #include "gpu.h"
 #include "job.h"
-#include "ladder.h"
 #include "ledger.h"
+#include "preempt.h"
 #include "queue.h"
 #include "tenant.h"
 #include "timeline.h"
@@ -107,7 +106,7 @@ void distmind_job_end_all(struct list_head *ended)
 		list_del(&job->link);
 		atomic64_dec(&job->queue->tenant->vgpu->stats.queued);
 		if (job->suspended)
-			distmind_ladder_resume(job);
+			distmind_preempt_resume(job->suspended);
 		if (job->signal)
 			distmind_timeline_signal(job->signal, job->signal_value, error, ended);
 		if (READ_ONCE(job->queue->paused))

@@ -8,6 +8,7 @@
 
 struct distmind_buffer;
 struct distmind_queue;
+struct distmind_suspension;
 struct distmind_timeline;
 struct pid;
 
@@ -36,8 +37,8 @@ struct distmind_job_wait {
  * @ran_ns: for how long it has run so far
  * @admitted: its buffers are active, see residency.c
  * @error: with what it ended; JOB_DROPPED: with what its queue ended
- * @suspended: a grant whose work the vendor's hook has stopped; whoever lets it
- *	go on or ends it must have the hook resume it
+ * @suspended: of a grant, its work that the vendor's hook has stopped, or NULL; whoever
+ *	lets the grant go on or ends it must have that resumed
  * @pid: of a grant, the process that submitted it; held
  * @signal: what it signals, or NULL; held
  * @signal_value: to which value
@@ -63,7 +64,7 @@ struct distmind_job {
 	u64 ran_ns;
 	int error;
 	bool admitted;
-	bool suspended;
+	struct distmind_suspension *suspended;
 	struct pid *pid;
 	struct distmind_timeline *signal;
 	u64 signal_value;

@@ -208,7 +208,7 @@ bool distmind_ladder_check(struct distmind_sched *sched, u64 now, struct list_he
  * A lane for which the vendor's hook is to be called, and with what; the caller
  * has a reference to the process afterwards.
  */
-static struct distmind_lane *find_hook(struct distmind_sched *sched, u64 now, bool *resume,
+static struct distmind_lane *find_deaf(struct distmind_sched *sched, u64 now,
 				       struct distmind_preempt *preempt)
 {
 	const struct distmind_gpu *gpu = container_of(sched, struct distmind_gpu, sched);
@@ -217,17 +217,11 @@ static struct distmind_lane *find_hook(struct distmind_sched *sched, u64 now, bo
 	for (i = 0; i < sched->lane_count; i++) {
 		struct distmind_lane *lane = &sched->lanes[i];
 		u64 since = asked_since(lane);
-		bool evict = since && lane->state.asked == DISTMIND_LANE_ASKED &&
-			     now - since >= sched->grace_ns;
 
-		if (!lane->resume && !evict)
+		if (!since || lane->state.asked != DISTMIND_LANE_ASKED ||
+		    now - since < sched->grace_ns)
 			continue;
-		*resume = lane->resume;
-		if (lane->resume)
-			lane->job->suspended = false;
-		else
-			distmind_lane_step(lane, DISTMIND_LANE_HOOK);
-		lane->resume = false;
+		distmind_lane_step(lane, DISTMIND_LANE_HOOK);
 		*preempt = distmind_lane_describe(sched, lane, lane->job,
 						  DISTMIND_PREEMPT_RUNG_HOOK);
 		preempt->pid = get_pid(lane->pid);
@@ -239,24 +233,25 @@ static struct distmind_lane *find_hook(struct distmind_sched *sched, u64 now, bo
 }
 
 /*
- * The hook has taken @preempt's job off the device. If that is a grant it makes
- * room for others now. Returns false if it has ended meanwhile, so that the hook
- * has stopped what nobody would resume.
+ * The hook has taken @preempt's job off the device. If that is a grant it makes room for
+ * others now, and keeps @suspension. Returns false if it has ended meanwhile, so that the
+ * hook has stopped what nobody would resume.
  */
-static bool evicted(struct distmind_sched *sched, struct distmind_lane *lane,
-		    const struct distmind_preempt *preempt, struct list_head *ended)
+static bool make_room(struct distmind_sched *sched, struct distmind_lane *lane,
+		      const struct distmind_preempt *preempt,
+		      struct distmind_suspension *suspension, struct list_head *ended)
 {
 	u64 now = ktime_get_ns();
 	struct distmind_job *job;
 
 	sched->stats.evictions++;
 	if (!lane->job || lane->job->id != preempt->job)
-		return preempt->type != DISTMIND_JOB_GRANT;
+		return false;
 	if (lane->state.use != DISTMIND_LANE_LENT)
 		return true;
 	job = distmind_grant_take(sched, lane, DISTMIND_DONE_YIELDED, now);
 	WRITE_ONCE(job->queue->page->yield, 1);
-	job->suspended = true;
+	job->suspended = suspension;
 	if (job->queue->error)
 		distmind_job_end(job, job->queue->error, ended);
 	distmind_queue_advance(job->queue, now, ended);
@@ -266,17 +261,18 @@ static bool evicted(struct distmind_sched *sched, struct distmind_lane *lane,
 static void evict(struct distmind_sched *sched, struct distmind_lane *lane,
 		  struct distmind_preempt *preempt, struct list_head *ended)
 {
-	int err = distmind_preempt_evict(preempt);
-	bool resume;
+	struct distmind_suspension *suspension;
+	int err = distmind_preempt_evict(preempt, &suspension);
+	bool kept;
 
 	if (err == -ENOENT)
 		return;
 	spin_lock(&sched->lock);
 	distmind_netlink_notify_preempt(preempt, 0);
-	resume = !err && !evicted(sched, lane, preempt, ended);
+	kept = !err && make_room(sched, lane, preempt, suspension, ended);
 	spin_unlock(&sched->lock);
-	if (resume)
-		distmind_preempt_resume(preempt);
+	if (suspension && !kept)
+		distmind_preempt_resume(suspension);
 }
 
 /* Those that are due, one after the other; without the lock, because they sleep. */
@@ -284,36 +280,14 @@ void distmind_ladder_call_hooks(struct distmind_sched *sched, struct list_head *
 {
 	struct distmind_preempt preempt;
 	struct distmind_lane *lane;
-	bool resume;
 
 	for (;;) {
 		spin_lock(&sched->lock);
-		lane = sched->error ? NULL : find_hook(sched, ktime_get_ns(), &resume, &preempt);
+		lane = sched->error ? NULL : find_deaf(sched, ktime_get_ns(), &preempt);
 		spin_unlock(&sched->lock);
 		if (!lane)
 			return;
-		if (resume)
-			distmind_preempt_resume(&preempt);
-		else
-			evict(sched, lane, &preempt, ended);
+		evict(sched, lane, &preempt, ended);
 		put_pid(preempt.pid);
 	}
-}
-
-/*
- * A grant that was suspended ends: its process is not to find its work stopped.
- * Without the lock.
- */
-void distmind_ladder_resume(struct distmind_job *job)
-{
-	struct distmind_gpu *gpu = job->queue->tenant->gpu;
-	struct distmind_preempt preempt;
-
-	preempt = distmind_lane_describe(&gpu->sched, gpu->sched.lanes, job,
-					 DISTMIND_PREEMPT_RUNG_HOOK);
-	preempt.pid = job->pid;
-	strscpy(preempt.gpu_name, gpu->name, sizeof(preempt.gpu_name));
-	strscpy(preempt.gpu_kind, gpu->kind, sizeof(preempt.gpu_kind));
-	distmind_preempt_resume(&preempt);
-	job->suspended = false;
 }

@@ -4,7 +4,6 @@
 
 #include <linux/types.h>
 
-struct distmind_job;
 struct distmind_lane;
 struct distmind_sched;
 struct list_head;
@@ -13,6 +12,5 @@ u64 distmind_ladder_due(const struct distmind_sched *sched, const struct distmin
 u64 distmind_ladder_lost_at(const struct distmind_sched *sched);
 bool distmind_ladder_check(struct distmind_sched *sched, u64 now, struct list_head *ended);
 void distmind_ladder_call_hooks(struct distmind_sched *sched, struct list_head *ended);
-void distmind_ladder_resume(struct distmind_job *job);
 
 #endif /* _DISTMIND_LADDER_H */

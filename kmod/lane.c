@@ -191,7 +191,6 @@ struct distmind_job *distmind_lane_stop(struct distmind_sched *sched, struct dis
 	distmind_lane_step(lane, event);
 	lane->asked_ns = 0;
 	lane->away_ns = now;
-	lane->resume = false;
 	if (!lent)
 		WRITE_ONCE(lane->page->yield, 0);
 	if (!distmind_lane_state_is_usable(&lane->state)) {

@@ -24,7 +24,6 @@ struct vm_area_struct;
  * @lent: whose grant has the lane, or NULL; also when the job was failed, until the
  *	lane is given back, which the end of the queue's handle does at the latest
  * @pid: the process that it is lent to, or NULL; held
- * @resume: the vendor's hook is to let the grant's work go on
  * @failed: number of the job that was last taken away from its engine or process
  * @abandoned: that job, while an engine that has not answered can reach its memory; held
  * @started_ns: when @job began
@@ -41,7 +40,6 @@ struct distmind_lane {
 	struct distmind_lane_state state;
 	struct distmind_queue *lent;
 	struct pid *pid;
-	bool resume;
 	u64 failed;
 	struct distmind_job *abandoned;
 	u64 started_ns;

@@ -11,14 +11,16 @@
 #include <uapi/linux/distmind.h>
 #include <uapi/linux/distmind_netlink.h>
 
+struct distmind_suspension;
 struct pid;
+struct workqueue_struct;
 
 /**
  * struct distmind_preempt - somebody who is to leave a lane
  * @gpu: number of the gpu
  * @gpu_name: its name
  * @gpu_kind: what kind it is, by which hooks are found
- * @lane: which of its lanes
+ * @lane: which of its lanes; what is resumed may have another now
  * @vgpu: whose work it is
  * @job: which job
  * @type: enum distmind_job_type
@@ -46,23 +48,36 @@ struct distmind_preempt {
  *	lane by a grant must stay off until @resume; an engine's job must soon be
  *	handed back by its engine. 0, or an error: then the hang limit decides.
  * @resume: let a grant's work go on
- * @link: distmind.ko's
+ * @link: distmind.ko's, as are the others
+ * @users: calls that are under way or were ordered
+ * @going: it is being unregistered
+ * @suspended: what it has evicted and nobody has resumed
+ * @resumer: calls @resume
  *
- * Both are called without locks and may sleep, one call at a time for a job.
+ * Both are called without locks and may sleep, one call at a time for a job, and for
+ * several jobs at once.
  */
 struct distmind_preempt_hook {
 	const char *kind;
 	int (*evict)(const struct distmind_preempt *preempt);
 	void (*resume)(const struct distmind_preempt *preempt);
 	struct list_head link;
+	unsigned int users;
+	bool going;
+	struct list_head suspended;
+	struct workqueue_struct *resumer;
 };
 
-/* -EBUSY: there is one for that kind already. */
+/* -EBUSY: there is one for that kind already; -ENOMEM. */
 int distmind_preempt_register(struct distmind_preempt_hook *hook);
-/* Waits for calls that are under way. */
+/*
+ * Waits for calls that are under way, and calls @resume for all grants that the hook still
+ * keeps off the device: nothing stays stopped that nobody could let go on.
+ */
 void distmind_preempt_unregister(struct distmind_preempt_hook *hook);
 
-int distmind_preempt_evict(struct distmind_preempt *preempt);
-void distmind_preempt_resume(const struct distmind_preempt *preempt);
+int distmind_preempt_evict(struct distmind_preempt *preempt,
+			   struct distmind_suspension **suspension);
+void distmind_preempt_resume(struct distmind_suspension *suspension);
 
 #endif /* _DISTMIND_PREEMPT_H */

@@ -48,10 +48,11 @@ static int new_vgpu(struct distmind_pool *pool, uint32_t gpu, uint32_t sched_cla
 	return err;
 }
 
-static int bed_make(struct bed *bed, const char *kind, uint32_t capabilities)
+static int bed_make_named(struct bed *bed, const char *name, const char *kind,
+			  uint32_t capabilities)
 {
 	struct distmind_engine_params params = {
-		.name = "grant", .kind = kind, .memory = 4 * MiB,
+		.name = name, .kind = kind, .memory = 4 * MiB,
 		.numa_node = DISTMIND_NUMA_ANY, .compute_lanes = 1, .capabilities = capabilities,
 	};
 	uint32_t gpu;
@@ -63,6 +64,11 @@ static int bed_make(struct bed *bed, const char *kind, uint32_t capabilities)
 	return new_vgpu(bed->pool, gpu, DISTMIND_CLASS_BEST_EFFORT, &bed->vgpu, &bed->id) ||
 	       new_vgpu(bed->pool, gpu, DISTMIND_CLASS_LATENCY, &bed->urgent, &bed->urgent_id) ||
 	       bed->shared == MAP_FAILED;
+}
+
+static int bed_make(struct bed *bed, const char *kind, uint32_t capabilities)
+{
+	return bed_make_named(bed, "grant", kind, capabilities);
 }
 
 static void bed_end(struct bed *bed)
@@ -158,6 +164,16 @@ static int run_urgent(struct distmind_vgpu *urgent)
 	distmind_timeline_destroy(timeline);
 	distmind_queue_destroy(queue);
 	return err;
+}
+
+/* The same, without waiting for it: it ends with its vgpu at the latest. */
+static int urgent_begin(struct distmind_vgpu *urgent)
+{
+	struct distmind_timeline *timeline;
+	struct distmind_queue *queue;
+	int err = distmind_queue_create(urgent, DISTMIND_LANE_COMPUTE, 1, &queue);
+
+	return err ? err : launch(urgent, queue, 1, &timeline);
 }
 
 static uint64_t busy_ns(struct distmind_pool *pool, uint32_t id)
@@ -525,6 +541,69 @@ TEST_F(hooked, a_gpu_can_go_while_the_hook_works)
 	if (!joined)
 		pthread_join(thread, NULL);
 	EXPECT_LT(0, WAIT_UNTIL(living_gpus() == before));
+}
+
+static long hook_number(const char *name)
+{
+	char path[96];
+	long value = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/module/distmind_test_hook/parameters/%s", name);
+	file = fopen(path, "r");
+	if (!file || fscanf(file, "%ld", &value) != 1)
+		value = -1;
+	if (file)
+		fclose(file);
+	return value;
+}
+
+TEST_F(hooked, a_hook_that_goes_leaves_nothing_stopped)
+{
+	struct bed *bed = &self->bed;
+	struct distmind_grant *grant;
+	uint64_t stopped;
+	pid_t pid;
+
+	ASSERT_EQ(0, meet_deaf(bed, 1000, &pid));
+	ASSERT_EQ(0, distmind_grant_create(bed->urgent, DISTMIND_LANE_COMPUTE, &grant));
+	ASSERT_EQ(0, distmind_grant_begin(grant, 10000));
+	stopped = bed->shared[0];
+	usleep(50000);
+	ASSERT_GE(stopped + 1, bed->shared[0]);
+	/* Nobody gives it a lane, and nobody is left who could resume it later. */
+	EXPECT_EQ(0, hook_set("registered", 0));
+	EXPECT_LT(0, WAIT_UNTIL(bed->shared[0] > stopped + 1));
+	EXPECT_EQ(0, hook_set("registered", 1));
+	distmind_grant_destroy(grant);
+	EXPECT_EQ(0, child_status(pid));
+	EXPECT_EQ(1000, bed->shared[0]);
+}
+
+/* One vendor's hook sleeps, another's comes and goes: a third's gpu has nothing to do with it. */
+TEST_F(hooked, a_hook_that_sleeps_keeps_no_other_gpu_waiting)
+{
+	long passed = hook_number("passed");
+	struct bed other;
+	pid_t slow, quick;
+
+	ASSERT_EQ(0, bed_make_named(&other, "prompt", "prompt", DISTMIND_ENGINE__ALL));
+	ASSERT_EQ(0, hook_set("hold", 0));
+	ASSERT_EQ(0, meet_deaf(&self->bed, 200, &slow));
+	ASSERT_EQ(0, urgent_begin(self->bed.urgent));
+	ASSERT_LT(0, WAIT_UNTIL(hook_holds()));
+	ASSERT_EQ(0, hook_set("pass", 1));
+	usleep(50000);
+	ASSERT_EQ(0, meet_deaf(&other, 200, &quick));
+	/* Much less than the hang limit: it is the hook that makes room. */
+	EXPECT_EQ(0, run_urgent(other.urgent));
+	EXPECT_TRUE(saw_rung(other.pool, DISTMIND_PREEMPT_RUNG_HOOK));
+	EXPECT_FALSE(saw_rung(other.pool, DISTMIND_PREEMPT_RUNG_HANG));
+	EXPECT_EQ(passed + 1, hook_number("passed"));
+	EXPECT_EQ(0, child_status(quick));
+	EXPECT_EQ(0, hook_set("hold", -1));
+	EXPECT_EQ(0, child_status(slow));
+	bed_end(&other);
 }
 
 TEST_F(hooked, a_hook_that_fails_leaves_it_to_the_hang_limit)

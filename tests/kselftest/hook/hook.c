@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A preemption hook as a vendor's driver would have it, for gpus of the kind
- * "hooked". What a process runs by a grant here runs on the CPU, so stopping the
- * process takes it off the device, and continuing it is resuming.
+ * Preemption hooks as vendors' drivers would have them, for gpus of the kinds
+ * "hooked" and "prompt". What a process runs by a grant here runs on the CPU, so
+ * stopping the process takes it off the device, and continuing it is resuming.
+ * The first takes as long as its parameters say, the second does not.
  */
 #include <linux/atomic.h>
 #include <linux/module.h>
 #include <linux/pid.h>
 #include <linux/sched/signal.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 
 #include "kmod/preempt.h"
 
@@ -79,14 +81,103 @@ static struct distmind_preempt_hook hook = {
 	.resume = resume,
 };
 
+static int prompt_evict(const struct distmind_preempt *preempt)
+{
+	if (preempt->pid)
+		kill_pid(preempt->pid, SIGSTOP, 1);
+	return 0;
+}
+
+static void prompt_resume(const struct distmind_preempt *preempt)
+{
+	if (preempt->pid)
+		kill_pid(preempt->pid, SIGCONT, 1);
+}
+
+static struct distmind_preempt_hook prompt = {
+	.kind = "prompt",
+	.evict = prompt_evict,
+	.resume = prompt_resume,
+};
+
+/* As if its module was unloaded, or loaded again. */
+static bool registered;
+
+static int registered_set(const char *value, const struct kernel_param *param)
+{
+	bool wanted;
+	int err = kstrtobool(value, &wanted);
+
+	if (err || wanted == registered)
+		return err;
+	if (wanted)
+		err = distmind_preempt_register(&hook);
+	else
+		distmind_preempt_unregister(&hook);
+	if (!err)
+		registered = wanted;
+	return err;
+}
+
+static const struct kernel_param_ops registered_ops = {
+	.set = registered_set,
+	.get = param_get_bool,
+};
+module_param_cb(registered, &registered_ops, &registered, 0644);
+MODULE_PARM_DESC(registered, "whether there is a hook for the kind that is hooked");
+
+/* A third vendor's, which comes and goes whatever the others do. */
+static struct distmind_preempt_hook passer = {
+	.kind = "passer",
+	.evict = prompt_evict,
+	.resume = prompt_resume,
+};
+
+static int passed;
+module_param(passed, int, 0444);
+MODULE_PARM_DESC(passed, "how often a third hook has come and gone");
+
+static void pass(struct work_struct *work)
+{
+	if (distmind_preempt_register(&passer))
+		return;
+	distmind_preempt_unregister(&passer);
+	WRITE_ONCE(passed, passed + 1);
+}
+
+static DECLARE_WORK(pass_work, pass);
+
+static int pass_set(const char *value, const struct kernel_param *param)
+{
+	schedule_work(&pass_work);
+	return 0;
+}
+
+static const struct kernel_param_ops pass_ops = {
+	.set = pass_set,
+};
+module_param_cb(pass, &pass_ops, NULL, 0200);
+MODULE_PARM_DESC(pass, "have a third hook come and go");
+
 static int __init hook_init(void)
 {
-	return distmind_preempt_register(&hook);
+	int err = distmind_preempt_register(&prompt);
+
+	if (err)
+		return err;
+	err = distmind_preempt_register(&hook);
+	if (err)
+		distmind_preempt_unregister(&prompt);
+	registered = !err;
+	return err;
 }
 
 static void __exit hook_exit(void)
 {
-	distmind_preempt_unregister(&hook);
+	flush_work(&pass_work);
+	if (registered)
+		distmind_preempt_unregister(&hook);
+	distmind_preempt_unregister(&prompt);
 }
 
 module_init(hook_init);
