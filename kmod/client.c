@@ -22,6 +22,7 @@
 #include "ioctl.h"
 #include "node.h"
 #include "queue.h"
+#include "request.h"
 #include "submit.h"
 #include "tenant.h"
 #include "timeline.h"
@@ -87,6 +88,7 @@ static void client_destroy(struct distmind_client *client)
 	mutex_unlock(&vgpu->lock);
 	while (distmind_handle_drop_one(client))
 		cond_resched();
+	distmind_requests_close(vgpu, client->id);
 	client_put(client);
 }
 
@@ -391,6 +393,16 @@ static int grant_end(struct file *file, void *arg, void __user *user)
 	return err;
 }
 
+static int request_end(struct file *file, void *arg, void __user *user)
+{
+	struct distmind_client *client = file->private_data;
+	struct distmind_request_end *end = arg;
+
+	if (end->flags || end->pad || !end->request)
+		return -EINVAL;
+	return distmind_request_close(client->vgpu, client->id, end->request);
+}
+
 static int queue_destroy(struct file *file, void *arg, void __user *user)
 {
 	struct distmind_queue_destroy *destroy = arg;
@@ -416,8 +428,9 @@ static const struct distmind_ioctl ioctls[] = {
 	DISTMIND_IOCTL(DISTMIND_IOC_QUEUE_CREATE, distmind_queue_create, queue_create),
 	DISTMIND_IOCTL(DISTMIND_IOC_QUEUE_DESTROY, distmind_queue_destroy, queue_destroy),
 	DISTMIND_IOCTL(DISTMIND_IOC_QUEUE_WATCH, distmind_queue_watch, queue_watch),
-	DISTMIND_IOCTL(DISTMIND_IOC_SUBMIT, distmind_submit, distmind_submit_call),
+	DISTMIND_IOCTL_GROWN(DISTMIND_IOC_SUBMIT, distmind_submit, request, distmind_submit_call),
 	DISTMIND_IOCTL(DISTMIND_IOC_GRANT_END, distmind_grant_end, grant_end),
+	DISTMIND_IOCTL(DISTMIND_IOC_REQUEST_END, distmind_request_end, request_end),
 };
 
 static long client_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
@@ -460,6 +473,29 @@ static int client_mmap(struct file *file, struct vm_area_struct *vma)
 }
 
 #ifdef CONFIG_PROC_FS
+/* Where the time of requests went. */
+static void show_requests(struct seq_file *m, struct distmind_vgpu *vgpu)
+{
+	static const char *const phases[DISTMIND_REQUEST_PHASE__COUNT] = {
+		[DISTMIND_REQUEST_PHASE_IDLE] = "idle",
+		[DISTMIND_REQUEST_PHASE_ORDER] = "order",
+		[DISTMIND_REQUEST_PHASE_WEIGHTS] = "weights",
+		[DISTMIND_REQUEST_PHASE_LANE] = "lane",
+		[DISTMIND_REQUEST_PHASE_ROOM] = "room",
+		[DISTMIND_REQUEST_PHASE_RUN] = "run",
+	};
+	struct distmind_request_stats stats;
+	int i;
+
+	distmind_requests_get_stats(&vgpu->requests, &stats);
+	seq_printf(m, "distmind-requests:\t%llu\n", stats.ended);
+	seq_printf(m, "distmind-requests-open:\t%u\n", stats.open);
+	seq_printf(m, "distmind-requests-failed:\t%llu\n", stats.failed);
+	seq_printf(m, "distmind-requests-missed:\t%llu\n", stats.missed);
+	for (i = 0; i < DISTMIND_REQUEST_PHASE__COUNT; i++)
+		seq_printf(m, "distmind-requests-%s:\t%llu ns\n", phases[i], stats.spent_ns[i]);
+}
+
 /* Bytes of a client's buffers. */
 struct usage {
 	u64 total;
@@ -508,6 +544,7 @@ static void client_show_fdinfo(struct seq_file *m, struct file *file)
 	else
 		seq_printf(m, "distmind-gpu:\t%u\n", gpu);
 	seq_printf(m, "distmind-quota:\t%llu KiB\n", vgpu->settings.memory >> 10);
+	show_requests(m, vgpu);
 }
 #endif
 

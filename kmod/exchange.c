@@ -15,6 +15,7 @@
 #include "job.h"
 #include "lane.h"
 #include "queue.h"
+#include "request.h"
 #include "residency.h"
 #include "sched.h"
 #include "tenant.h"
@@ -155,6 +156,7 @@ static int end_wait(struct distmind_sched *sched, struct distmind_lane *lane, lo
 		return 0;
 	}
 	distmind_lane_step(lane, DISTMIND_LANE_ADMIT);
+	distmind_request_enter(lane->job, DISTMIND_REQUEST_PHASE_ROOM, now);
 	/* While it is admitted it can be asked to yield, also if the engine cannot. */
 	distmind_sched_dispatch(sched, now);
 	return 0;

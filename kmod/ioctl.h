@@ -21,6 +21,10 @@ struct distmind_ioctl {
 
 #define DISTMIND_IOCTL(nr, type, func) \
 	{ .cmd = (nr), .size = sizeof(struct type), .call = (func) }
+/* Of a structure that has grown by @member and what follows it. */
+#define DISTMIND_IOCTL_GROWN(nr, type, member, func) \
+	{ .cmd = ((nr) & ~IOCSIZE_MASK) | offsetof(struct type, member) << IOCSIZE_SHIFT, \
+	  .size = sizeof(struct type), .call = (func) }
 
 long distmind_ioctl_dispatch(struct file *file, unsigned int cmd, unsigned long arg,
 			     const struct distmind_ioctl *table, size_t count);

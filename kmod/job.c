@@ -18,6 +18,7 @@
 #include "ledger.h"
 #include "preempt.h"
 #include "queue.h"
+#include "request.h"
 #include "tenant.h"
 #include "timeline.h"
 #include "vgpu.h"
@@ -44,6 +45,7 @@ struct distmind_job *distmind_job_alloc(u32 args, u32 waits)
 	job->arg_count = args;
 	job->error = JOB_DROPPED;
 	refcount_set(&job->ref, 1);
+	job->phase = DISTMIND_REQUEST_PHASE_ORDER;
 	job->id = atomic64_inc_return(&last_job);
 	distmind_ledger_created(DISTMIND_OBJECT_JOB);
 	return job;
@@ -80,6 +82,8 @@ void distmind_job_free(struct distmind_job *job)
 	}
 	if (job->signal)
 		distmind_timeline_put(job->signal);
+	if (job->request)
+		distmind_request_put(job->request);
 	if (job->queue)
 		distmind_queue_put(job->queue);
 	put_pid(job->pid);
@@ -107,6 +111,7 @@ void distmind_job_end_all(struct list_head *ended)
 		atomic64_dec(&job->queue->tenant->vgpu->stats.queued);
 		if (job->suspended)
 			distmind_preempt_resume(job->suspended);
+		distmind_request_job_ended(job, error);
 		if (job->signal)
 			distmind_timeline_signal(job->signal, job->signal_value, error, ended);
 		if (READ_ONCE(job->queue->paused))

@@ -8,6 +8,7 @@
 
 struct distmind_buffer;
 struct distmind_queue;
+struct distmind_request;
 struct distmind_suspension;
 struct distmind_timeline;
 struct pid;
@@ -16,10 +17,12 @@ struct pid;
  * struct distmind_job_wait - what a job waits for
  * @timeline: held
  * @value: which must be reached
+ * @weights: it is a load from the memory pool, that nobody asked to wait for
  */
 struct distmind_job_wait {
 	struct distmind_timeline *timeline;
 	u64 value;
+	bool weights;
 };
 
 /**
@@ -27,6 +30,9 @@ struct distmind_job_wait {
  * @ref: held by its queue until it has ended, and by a lane whose engine still has it
  * @link: in its queue, or in a list of jobs that have ended
  * @queue: held
+ * @request: what it belongs to, or NULL; held
+ * @phase: enum distmind_request_phase: what it waits for or does; only with @request, and
+ *	under its lock
  * @id: what engines know it by
  * @type: enum distmind_job_type
  * @operation: of a launch
@@ -54,6 +60,8 @@ struct distmind_job {
 	refcount_t ref;
 	struct list_head link;
 	struct distmind_queue *queue;
+	struct distmind_request *request;
+	u32 phase;
 	u64 id;
 	u32 type;
 	u32 operation;

@@ -19,6 +19,7 @@
 #include "netlink.h"
 #include "preempt.h"
 #include "queue.h"
+#include "request.h"
 #include "residency.h"
 #include "tenant.h"
 #include "trace.h"
@@ -116,6 +117,7 @@ void distmind_lane_begin(struct distmind_sched *sched, struct distmind_lane *lan
 
 	distmind_lane_step(lane, event);
 	lane->started_ns = now;
+	distmind_request_enter(lane->job, DISTMIND_REQUEST_PHASE_RUN, now);
 	atomic64_add(waited, &stats->wait_ns);
 	atomic64_inc(&stats->running);
 	trace_distmind_job_start(lane->job, distmind_lane_index(sched, lane), waited);
@@ -174,6 +176,8 @@ struct distmind_job *distmind_lane_stop(struct distmind_sched *sched, struct dis
 
 	if (event != DISTMIND_LANE_TAKE_AWAY)
 		distmind_residency_release(gpu_of(sched), job);
+	distmind_request_enter(job, DISTMIND_REQUEST_PHASE_ORDER, now);
+	distmind_request_ran(job, ran);
 	policy_done(&sched->policy[lane->kind], &queue->entity, now - queue->entity.started_ns,
 		    now);
 	job->ran_ns += reported ? min(reported, ran) : ran;
@@ -205,14 +209,16 @@ void distmind_lane_count_end(struct distmind_sched *sched, const struct distmind
 			     int error, u64 now)
 {
 	struct distmind_vgpu_stats *stats = stats_of(job);
-	u64 objective_ns = job->queue->entity.tenant->settings.objective_ns;
+	const struct distmind_queue *queue = job->queue;
+	u64 objective_ns = queue->tenant->policy[queue->kind].settings.objective_ns;
 
 	sched->stats.jobs++;
 	sched->stats.failed += error < 0;
 	atomic64_inc(&stats->jobs);
 	if (error < 0)
 		atomic64_inc(&stats->failed);
-	if (objective_ns && now - job->ready_ns > objective_ns)
+	/* A request is missed as a whole. */
+	if (!job->request && objective_ns && now - job->ready_ns > objective_ns)
 		atomic64_inc(&stats->misses);
 }
 

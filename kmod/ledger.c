@@ -20,6 +20,7 @@ static const char *const names[DISTMIND_OBJECT__COUNT] = {
 	[DISTMIND_OBJECT_TIMELINE] = "timeline",
 	[DISTMIND_OBJECT_QUEUE] = "queue",
 	[DISTMIND_OBJECT_JOB] = "job",
+	[DISTMIND_OBJECT_REQUEST] = "request",
 };
 
 static atomic64_t created[DISTMIND_OBJECT__COUNT];
@@ -55,7 +56,7 @@ void __init distmind_ledger_init(void)
 
 void distmind_ledger_exit(void)
 {
-	char line[256];
+	char line[320];
 	bool balanced = true;
 	int i, len = 0;
 

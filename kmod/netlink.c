@@ -121,10 +121,12 @@ static bool fill_vgpu(struct sk_buff *skb, void *object)
 {
 	struct distmind_vgpu *vgpu = object;
 	const struct distmind_vgpu_stats *stats = &vgpu->stats;
+	struct distmind_request_stats requests;
 	struct distmind_vgpu_settings settings;
 	u64 used, busy;
 	u32 clients, buffers;
 
+	distmind_requests_get_stats(&vgpu->requests, &requests);
 	mutex_lock(&vgpu->lock);
 	busy = vgpu->tenant ? distmind_sched_busy_ns(&vgpu->gpu->sched, vgpu->tenant) :
 			      atomic64_read(&stats->busy_ns);
@@ -164,7 +166,14 @@ static bool fill_vgpu(struct sk_buff *skb, void *object)
 		 put_u64(skb, DISTMIND_A_VGPU_PREEMPTIONS, atomic64_read(&stats->preemptions)) ||
 		 put_u64(skb, DISTMIND_A_VGPU_MISSES, atomic64_read(&stats->misses)) ||
 		 nla_put_u32(skb, DISTMIND_A_VGPU_QUEUED, atomic64_read(&stats->queued)) ||
-		 nla_put_u32(skb, DISTMIND_A_VGPU_RUNNING, atomic64_read(&stats->running)));
+		 nla_put_u32(skb, DISTMIND_A_VGPU_RUNNING, atomic64_read(&stats->running)) ||
+		 put_u64(skb, DISTMIND_A_VGPU_REQUESTS, requests.ended) ||
+		 put_u64(skb, DISTMIND_A_VGPU_FAILED_REQUESTS, requests.failed) ||
+		 nla_put_u32(skb, DISTMIND_A_VGPU_OPEN_REQUESTS, requests.open) ||
+		 nla_put(skb, DISTMIND_A_VGPU_REQUEST_LATENCY, sizeof(requests.latency),
+			 requests.latency) ||
+		 nla_put(skb, DISTMIND_A_VGPU_REQUEST_TIME, sizeof(requests.spent_ns),
+			 requests.spent_ns));
 }
 
 static bool fill_buffer(struct sk_buff *skb, void *object)

@@ -20,6 +20,7 @@
 #include "job.h"
 #include "ledger.h"
 #include "queue.h"
+#include "request.h"
 #include "sched.h"
 #include "tenant.h"
 #include "trace.h"
@@ -182,11 +183,11 @@ void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_h
 	WRITE_ONCE(queue->paused, false);
 	while (!queue->running && !queue->waiting && queue->entity.state == POLICY_IDLE &&
 	       (job = list_first_entry_or_null(&queue->jobs, struct distmind_job, link))) {
+		struct distmind_job_wait *wait = NULL;
 		int state = 1;
 
 		while (job->waited < job->wait_count) {
-			struct distmind_job_wait *wait = &job->waits[job->waited];
-
+			wait = &job->waits[job->waited];
 			state = distmind_timeline_arm(wait->timeline, &queue->waiter, wait->value);
 			if (state <= 0)
 				break;
@@ -194,6 +195,8 @@ void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_h
 		}
 		if (!state) {
 			queue->waiting = true;
+			distmind_request_enter(job, wait->weights ? DISTMIND_REQUEST_PHASE_WEIGHTS :
+					       DISTMIND_REQUEST_PHASE_ORDER, now);
 		} else if (state < 0 || job->type == DISTMIND_JOB_BARRIER) {
 			looks += 1 + job->waited;
 			distmind_job_end(job, min(state, 0), ended);
@@ -209,6 +212,8 @@ void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_h
 			queue->entity.expected_ns =
 				policy_estimate_get(tenant, job->operation,
 						    max_t(u32, job->blocks - job->cookie, 1));
+			distmind_request_describe(job, &queue->entity);
+			distmind_request_enter(job, DISTMIND_REQUEST_PHASE_LANE, now);
 			policy_enqueue(&sched->policy[queue->kind], &queue->entity, now);
 			trace_distmind_job_ready(job);
 		}
@@ -258,10 +263,16 @@ int distmind_queue_mmap(struct distmind_queue *queue, struct vm_area_struct *vma
 	return vm_insert_page(vma, vma->vm_start, virt_to_page(queue->page));
 }
 
-/* All or none; on success the queue has taken them. */
-int distmind_queue_submit(struct distmind_queue *queue, struct list_head *jobs, u32 count)
+/*
+ * All or none; on success the queue has taken them. They belong to @request, unless that is
+ * NULL, for which the caller has joined it.
+ */
+int distmind_queue_submit(struct distmind_queue *queue, struct list_head *jobs,
+			  const struct distmind_submit *submit, struct distmind_request *request)
 {
-	struct distmind_sched *sched = &queue->tenant->gpu->sched;
+	struct distmind_tenant *tenant = queue->tenant;
+	struct distmind_sched *sched = &tenant->gpu->sched;
+	u32 count = submit->job_count;
 	struct distmind_job *job;
 	LIST_HEAD(ended);
 	u64 now;
@@ -270,14 +281,21 @@ int distmind_queue_submit(struct distmind_queue *queue, struct list_head *jobs, 
 	list_for_each_entry(job, jobs, link) {
 		distmind_queue_get(queue);
 		job->queue = queue;
+		if (request)
+			distmind_request_get(request);
+		job->request = request;
 	}
 	spin_lock(&sched->lock);
 	now = ktime_get_ns();
 	err = queue->error;
 	if (!err && count > queue->depth - queue->count)
 		err = -EAGAIN;
+	if (!err && request)
+		err = distmind_request_submitted(request, submit, tenant->gpu->id,
+						 tenant->policy[queue->kind].settings.objective_ns,
+						 now);
 	if (!err) {
-		atomic64_add(count, &queue->tenant->vgpu->stats.queued);
+		atomic64_add(count, &tenant->vgpu->stats.queued);
 		queue->count += count;
 		list_splice_tail_init(jobs, &queue->jobs);
 		distmind_queue_advance(queue, now, &ended);

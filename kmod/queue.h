@@ -10,6 +10,7 @@
 #include "timeline.h"
 
 struct distmind_queue_page;
+struct distmind_request;
 struct distmind_tenant;
 struct eventfd_ctx;
 struct vm_area_struct;
@@ -59,7 +60,8 @@ struct distmind_queue *distmind_queue_create(struct distmind_tenant *tenant, u32
 void distmind_queue_end(struct distmind_queue *queue, int error);
 void distmind_queue_get(struct distmind_queue *queue);
 void distmind_queue_put(struct distmind_queue *queue);
-int distmind_queue_submit(struct distmind_queue *queue, struct list_head *jobs, u32 count);
+int distmind_queue_submit(struct distmind_queue *queue, struct list_head *jobs,
+			  const struct distmind_submit *submit, struct distmind_request *request);
 void distmind_queue_resume(struct distmind_queue *queue, struct list_head *ended);
 void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_head *ended);
 int distmind_queue_watch(struct distmind_queue *queue, int eventfd);

@@ -10,12 +10,11 @@
 
 #include "lane.h"
 #include "policy/policy.h"
+#include "request.h"
 
 struct distmind_job;
 struct distmind_tenant;
 struct distmind_vgpu_settings;
-
-#define DISTMIND_LATENCY_BUCKETS	24
 
 /**
  * struct distmind_sched_stats - what happened on a gpu so far

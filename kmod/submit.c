@@ -11,6 +11,7 @@
  */
 #include <linux/err.h>
 #include <linux/fs.h>
+#include <linux/jhash.h>
 #include <linux/math64.h>
 #include <linux/pid.h>
 #include <linux/sched/signal.h>
@@ -23,6 +24,7 @@
 #include "handle.h"
 #include "job.h"
 #include "queue.h"
+#include "request.h"
 #include "submit.h"
 #include "tenant.h"
 #include "vgpu.h"
@@ -120,6 +122,7 @@ static void wait_for_extents(struct distmind_buffer *buffer, const struct distmi
 	distmind_timeline_get(timeline);
 	wait->timeline = timeline;
 	wait->value = value;
+	wait->weights = true;
 	job->wait_count++;
 }
 
@@ -242,9 +245,17 @@ static int build_job(struct distmind_client *client, struct distmind_queue *queu
 	return resolve_job(client, queue, batch, desc, job);
 }
 
+/* Requests that begin like this are taken to be alike. */
+static u32 shape_of(const struct distmind_submit *submit, const struct batch *batch)
+{
+	return jhash_3words(batch->jobs[0].operation, batch->jobs[0].blocks, submit->job_count,
+			    batch->jobs[0].type);
+}
+
 static int submit_batch(struct distmind_client *client, struct distmind_queue *queue,
 			struct distmind_submit *submit, const struct batch *batch)
 {
+	struct distmind_request *request = NULL;
 	struct distmind_job *job, *next;
 	LIST_HEAD(jobs);
 	int err = 0;
@@ -256,8 +267,18 @@ static int submit_batch(struct distmind_client *client, struct distmind_queue *q
 			build_job(client, queue, submit, batch, &batch->jobs[i], &jobs);
 		cond_resched();
 	}
+	if (!err && submit->request) {
+		request = distmind_request_join(client->vgpu, client->id, submit,
+						shape_of(submit, batch));
+		if (IS_ERR(request)) {
+			err = PTR_ERR(request);
+			request = NULL;
+		}
+	}
 	if (!err)
-		err = distmind_queue_submit(queue, &jobs, submit->job_count);
+		err = distmind_queue_submit(queue, &jobs, submit, request);
+	if (request)
+		distmind_request_leave(request);
 	list_for_each_entry_safe(job, next, &jobs, link) {
 		distmind_job_free(job);
 		cond_resched();
@@ -274,8 +295,13 @@ int distmind_submit_call(struct file *file, void *arg, void __user *user)
 	struct batch batch;
 	int err;
 
-	if (submit->flags || !submit->job_count || submit->job_count > DISTMIND_SUBMIT_MAX ||
-	    submit->arg_count > DISTMIND_SUBMIT_MAX || submit->wait_count > DISTMIND_SUBMIT_MAX)
+	if (submit->flags & ~DISTMIND_SUBMIT__ALL || !submit->job_count ||
+	    submit->job_count > DISTMIND_SUBMIT_MAX || submit->arg_count > DISTMIND_SUBMIT_MAX ||
+	    submit->wait_count > DISTMIND_SUBMIT_MAX)
+		return -EINVAL;
+	if (!submit->request && (submit->flags || submit->deadline_ns || submit->left_ns))
+		return -EINVAL;
+	if (submit->deadline_ns > S64_MAX || submit->left_ns > S64_MAX)
 		return -EINVAL;
 	queue = distmind_handle_get(client, DISTMIND_HANDLE_QUEUE, submit->queue, NULL);
 	if (IS_ERR(queue))

@@ -13,6 +13,7 @@
 #include "job.h"
 #include "preempt.h"
 #include "queue.h"
+#include "request.h"
 #include "tenant.h"
 #include "timeline.h"
 #include "vgpu.h"
@@ -167,6 +168,56 @@ TRACE_EVENT(distmind_job_stop,
 	    TP_printk("gpu=%u lane=%u vgpu=%u job=%llu status=%d cookie=%llu ran_ns=%llu",
 		      __entry->gpu, __entry->lane, __entry->vgpu, __entry->job, __entry->status,
 		      __entry->cookie, __entry->ran_ns));
+
+TRACE_EVENT(distmind_request_begin,
+	    TP_PROTO(const struct distmind_request *request),
+	    TP_ARGS(request),
+	    TP_STRUCT__entry(__field(u32, gpu)
+			     __field(u32, vgpu)
+			     __field(u64, client)
+			     __field(u64, request)),
+	    TP_fast_assign(__entry->gpu = request->gpu;
+			   __entry->vgpu = request->vgpu->id;
+			   __entry->client = request->client;
+			   __entry->request = request->id;),
+	    TP_printk("gpu=%u vgpu=%u client=%llu request=%llu", __entry->gpu, __entry->vgpu,
+		      __entry->client, __entry->request));
+
+TRACE_EVENT(distmind_request_end,
+	    TP_PROTO(const struct distmind_request *request, u64 latency_ns, bool missed),
+	    TP_ARGS(request, latency_ns, missed),
+	    TP_STRUCT__entry(__field(u32, gpu)
+			     __field(u32, vgpu)
+			     __field(u64, client)
+			     __field(u64, request)
+			     __field(u64, latency_ns)
+			     __field(u64, idle_ns)
+			     __field(u64, order_ns)
+			     __field(u64, weights_ns)
+			     __field(u64, lane_ns)
+			     __field(u64, room_ns)
+			     __field(u64, run_ns)
+			     __field(int, missed)
+			     __field(int, error)),
+	    TP_fast_assign(__entry->gpu = request->gpu;
+			   __entry->vgpu = request->vgpu->id;
+			   __entry->client = request->client;
+			   __entry->request = request->id;
+			   __entry->latency_ns = latency_ns;
+			   __entry->idle_ns = request->spent_ns[DISTMIND_REQUEST_PHASE_IDLE];
+			   __entry->order_ns = request->spent_ns[DISTMIND_REQUEST_PHASE_ORDER];
+			   __entry->weights_ns =
+				request->spent_ns[DISTMIND_REQUEST_PHASE_WEIGHTS];
+			   __entry->lane_ns = request->spent_ns[DISTMIND_REQUEST_PHASE_LANE];
+			   __entry->room_ns = request->spent_ns[DISTMIND_REQUEST_PHASE_ROOM];
+			   __entry->run_ns = request->spent_ns[DISTMIND_REQUEST_PHASE_RUN];
+			   __entry->missed = missed;
+			   __entry->error = request->error;),
+	    TP_printk("gpu=%u vgpu=%u client=%llu request=%llu latency_ns=%llu idle_ns=%llu order_ns=%llu weights_ns=%llu lane_ns=%llu room_ns=%llu run_ns=%llu missed=%d error=%d",
+		      __entry->gpu, __entry->vgpu, __entry->client, __entry->request,
+		      __entry->latency_ns, __entry->idle_ns, __entry->order_ns,
+		      __entry->weights_ns, __entry->lane_ns, __entry->room_ns, __entry->run_ns,
+		      __entry->missed, __entry->error));
 
 TRACE_EVENT(distmind_timeline_signal,
 	    TP_PROTO(const struct distmind_timeline *timeline, u64 value, int error, u64 since_ns),

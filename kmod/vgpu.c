@@ -151,6 +151,7 @@ struct distmind_vgpu *distmind_vgpu_create(const struct distmind_vgpu_owner *own
 	distmind_ledger_created(DISTMIND_OBJECT_VGPU);
 	distmind_node_init_vgpu(&vgpu->dev, &vgpu->cdev, &vgpu_type);
 	mutex_init(&vgpu->lock);
+	distmind_requests_init(&vgpu->requests);
 	INIT_LIST_HEAD(&vgpu->on_gpu);
 	INIT_LIST_HEAD(&vgpu->clients);
 	vgpu->owner = *owner;

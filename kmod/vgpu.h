@@ -11,6 +11,7 @@
 #include <uapi/linux/distmind_netlink.h>
 
 #include "gpu.h"
+#include "request.h"
 #include "table.h"
 
 struct distmind_client;
@@ -40,7 +41,8 @@ struct distmind_vgpu_settings {
  * @busy_ns: lane time that they used, by what has left its lane
  * @wait_ns: time that they were ready and not on a lane, by what has got one
  * @preemptions: how often one was asked to yield
- * @misses: how many took longer than the objective
+ * @misses: requests that ended after their deadline, and jobs of no request that took
+ *	longer than the objective
  * @queued: jobs that have not ended
  * @running: of these, on a lane
  *
@@ -89,6 +91,7 @@ struct distmind_vgpu_owner {
  * @clients: open files
  * @client_count: length of @clients
  * @stats: what happened to its jobs
+ * @requests: what these belong to; has a lock of its own
  * @tenant: what its gpu's scheduler knows of it, or NULL before its first queue
  */
 struct distmind_vgpu {
@@ -106,6 +109,7 @@ struct distmind_vgpu {
 	struct list_head clients;
 	u32 client_count;
 	struct distmind_vgpu_stats stats;
+	struct distmind_requests requests;
 	struct distmind_tenant *tenant;
 };
 

@@ -114,6 +114,16 @@ struct policy_estimate {
 };
 
 /**
+ * struct policy_estimates - expected lengths, of a few things
+ * @looks: their clock
+ * @entries: those that were looked at last
+ */
+struct policy_estimates {
+	u32 looks;
+	struct policy_estimate entries[POLICY_OPERATIONS];
+};
+
+/**
  * struct policy_settings - what a tenant is entitled to
  * @share: 1 to DISTMIND_SHARE_WHOLE
  * @class: enum distmind_class
@@ -156,8 +166,7 @@ struct policy_settings {
  * @owed_base: srpt: the sched's @owed at which nothing is owed; what is owed
  *	itself while not @runnable
  * @in_sched: in the sched's list of tenants
- * @looks: clock of @estimates
- * @estimates: expected lengths
+ * @estimates: expected lengths of its operations
  */
 struct policy_tenant {
 	/* What every decision looks at comes first. */
@@ -185,8 +194,7 @@ struct policy_tenant {
 	struct rb_node owed_node;
 	u64 owed_base;
 	struct list_head in_sched;
-	u32 looks;
-	struct policy_estimate estimates[POLICY_OPERATIONS];
+	struct policy_estimates estimates;
 };
 
 enum policy_entity_state {
@@ -351,5 +359,9 @@ u64 policy_next_event(struct policy_sched *sched, u64 now);
 /* Expected length of a job, and what it really took, all its stretches together. */
 u64 policy_estimate_get(struct policy_tenant *tenant, u32 operation, u32 blocks);
 void policy_estimate_update(struct policy_tenant *tenant, u32 operation, u32 blocks, u64 ran_ns);
+/* The same of anything that has a number and a size; 0 if nothing is known of it. */
+u64 policy_estimates_get(struct policy_estimates *estimates, u32 number, u32 blocks);
+void policy_estimates_update(struct policy_estimates *estimates, u32 number, u32 blocks,
+			     u64 ran_ns);
 
 #endif /* _DISTMIND_POLICY_H */

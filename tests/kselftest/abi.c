@@ -71,7 +71,8 @@ TEST_F(abi, structures_have_no_holes_and_no_pointers)
 	EXPECT_EQ(32, sizeof(struct distmind_queue_page));
 	EXPECT_EQ(16, sizeof(struct distmind_grant_end));
 	EXPECT_EQ(16, sizeof(struct distmind_timeline_fail));
-	EXPECT_EQ(48, sizeof(struct distmind_submit));
+	EXPECT_EQ(72, sizeof(struct distmind_submit));
+	EXPECT_EQ(16, sizeof(struct distmind_request_end));
 	EXPECT_EQ(48, sizeof(struct distmind_job_desc));
 	EXPECT_EQ(24, sizeof(struct distmind_arg));
 	EXPECT_EQ(16, sizeof(struct distmind_wait));

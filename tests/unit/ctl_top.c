@@ -9,6 +9,7 @@
 #define BUSY_NS	    30000000
 #define JOBS	    200
 #define PREEMPTIONS 3
+#define REQUESTS    7
 #define WAIT_NS	    10000000
 
 /*
@@ -23,6 +24,10 @@ static int load(unsigned int looks)
 	fake.vgpus[0].jobs += JOBS;
 	fake.vgpus[0].preemptions += PREEMPTIONS;
 	fake.vgpus[0].misses = 5;
+	fake.vgpus[0].requests += REQUESTS;
+	fake.vgpus[0].request_latency[10] += REQUESTS;
+	fake.vgpus[0].request_ns[DISTMIND_REQUEST_PHASE_LANE] += 3 * WAIT_NS;
+	fake.vgpus[0].request_ns[DISTMIND_REQUEST_PHASE_RUN] += WAIT_NS;
 	fake.vgpus[0].queued = 3;
 	fake.vgpus[0].running = 1;
 	fake.gpus[0].busy_ns += BUSY_NS;
@@ -112,6 +117,11 @@ static void one_sample_has_rates_of_its_interval(void **state)
 	assert_int_equal(number_of(row, "running"), 1);
 	assert_int_equal(number_of(row, "queued"), 3);
 	assert_int_equal(number_of(row, "misses"), 5);
+	/* All of the requests took 512 to 1024 us, most of that for a lane. */
+	assert_near(number_of(row, "requests_per_s"), REQUESTS / seconds, 0.001);
+	assert_in_range((uint64_t)number_of(row, "request_p99_ns"), 512000, 1024000);
+	assert_string_equal(json_string_value(json_object_get(row, "request_mostly")), "lane 75%");
+	assert_int_equal(number_of(row, "request_run_ns") * 3, number_of(row, "request_lane_ns"));
 	json_decref(root);
 	outcome_free(&outcome);
 }
@@ -134,9 +144,9 @@ static void text_has_a_table_of_gpus_and_one_of_vgpus(void **state)
 		" 0 cpu0 ready slo        2    1   1   0%   0      0      0         0      2     1     1G  64M\n"
 		" 1 cpu1 lost  fifo       1    0   0   0%   0      0      0         0      0     0     2G    0\n"
 		"\n"
-		"ID NAME  GPU CLASS    SHARE UTIL WAIT RUN QUEUED JOBS/S PREEMPT/S MISSED MEMORY USED USER\n"
-		" 3 train   0 latency  12.5%   0%   0%   0      0      0         0      0   512M  64M root\n"
-		" 4 -       - standard  100%   0%   0%   0      0      0         0      0     4K    0 4242424\n");
+		"ID NAME  GPU CLASS    SHARE UTIL WAIT RUN QUEUED JOBS/S PREEMPT/S REQ/S P99 MOSTLY MISSED MEMORY USED USER\n"
+		" 3 train   0 latency  12.5%   0%   0%   0      0      0         0     0   -      -      0   512M  64M root\n"
+		" 4 -       - standard  100%   0%   0%   0      0      0         0     0   -      -      0     4K    0 4242424\n");
 	outcome_free(&outcome);
 }
 

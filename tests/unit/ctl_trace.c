@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* From events to slices, waits, marks and arrivals, and these as JSON and as a picture. */
+/* From events to slices, waits, requests, marks and arrivals, as JSON and as a picture. */
 #include "ctl_fake.h"
 
 #include "../../userspace/distmindctl/trace_write.h"
@@ -406,6 +406,47 @@ static void json_has_waits_on_a_thread_for_each_vgpu(void **state)
 	trace_model_free(&model);
 }
 
+/* Two of vgpu 2 at the same time, one of which began before the trace, and one after. */
+static void json_has_requests_and_where_their_time_went(void **state)
+{
+	static const struct trace_event requests[] = {
+		{ .kind = TRACE_REQUEST, .time_ns = BEGIN + 10 * MS, .vgpu = 2, .job = 5,
+		  .cookie = 9, .took_ns = 8 * MS, .missed = true,
+		  .parts = { [DISTMIND_REQUEST_PHASE_LANE] = 750,
+			     [DISTMIND_REQUEST_PHASE_RUN] = 250 } },
+		{ .kind = TRACE_REQUEST, .time_ns = BEGIN + 12 * MS, .vgpu = 2, .job = 6,
+		  .took_ns = 30 * MS, .status = -5 },
+		{ .kind = TRACE_REQUEST, .time_ns = BEGIN + 20 * MS, .vgpu = 2, .job = 7,
+		  .took_ns = 1 * MS },
+	};
+	struct trace_model model = build(requests, COUNT(requests));
+	json_t *root = json_of(&model), *row, *other, *request;
+
+	(void)state;
+	assert_int_equal(model.vgpus[0].requests, 3);
+	assert_int_equal(model.vgpus[0].missed, 1);
+	assert_int_equal(model.vgpus[0].request_rows, 2);
+	row = event_of(root, "M", "thread_name", 0);
+	other = event_of(root, "M", "thread_name", 1);
+	assert_string_equal(text_in(row, "name"), "vgpu 2 requests");
+	request = event_of(root, "X", "request 6", 0);
+	assert_int_equal(number_in(request, "tid"), number_in(row, "tid"));
+	assert_int_equal(number_in(request, "ts"), 0);
+	assert_int_equal(number_in(request, "latency_us"), 30000);
+	assert_int_equal(number_in(request, "error"), -5);
+	request = event_of(root, "X", "request 5", 0);
+	assert_int_equal(number_in(request, "tid"), number_in(other, "tid"));
+	assert_int_equal(number_in(request, "ts"), 2000);
+	assert_int_equal(number_in(request, "dur"), 8000);
+	assert_int_equal(number_in(request, "lane_percent"), 75);
+	assert_int_equal(number_in(request, "run_percent"), 25);
+	assert_true(json_is_true(json_object_get(json_object_get(request, "args"), "missed")));
+	assert_int_equal(number_in(event_of(root, "X", "request 7", 0), "tid"),
+			 number_in(row, "tid"));
+	json_decref(root);
+	trace_model_free(&model);
+}
+
 static void json_has_an_arrow_from_a_preemption_to_where_the_job_goes_on(void **state)
 {
 	struct trace_model model = build(preemption, COUNT(preemption));
@@ -667,6 +708,7 @@ int main(void)
 		cmocka_unit_test(a_cropped_trace_is_as_long_as_what_happened),
 		cmocka_unit_test(json_has_a_thread_for_each_lane_and_its_jobs),
 		cmocka_unit_test(json_has_waits_on_a_thread_for_each_vgpu),
+		cmocka_unit_test(json_has_requests_and_where_their_time_went),
 		cmocka_unit_test(json_has_an_arrow_from_a_preemption_to_where_the_job_goes_on),
 		cmocka_unit_test(json_has_a_thread_for_each_load_with_its_groups),
 		cmocka_unit_test(the_picture_has_rows_colours_marks_and_a_legend),

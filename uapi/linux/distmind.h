@@ -5,8 +5,8 @@
  *   /dev/distmind/control   anyone   QUERY, ACQUIRE
  *   /dev/distmind/engine    root     QUERY, ENGINE_REGISTER, ENGINE_EXCHANGE, mmap
  *   /dev/distmind/vgpuN     owner    QUERY, VGPU_INFO, BUFFER_*, QUEUE_*, SUBMIT,
- *                                    GRANT_END, TIMELINE_{CREATE,DESTROY,EXPORT,IMPORT},
- *                                    mmap
+ *                                    GRANT_END, REQUEST_END,
+ *                                    TIMELINE_{CREATE,DESTROY,EXPORT,IMPORT}, mmap
  *   an exported timeline    holder   TIMELINE_{WAIT,SIGNAL,FAIL,WATCH,POLL}, mmap, poll
  *
  * The file descriptors that DISTMIND_IOC_ACQUIRE returns answer to the same
@@ -750,6 +750,9 @@ struct distmind_job_desc {
 	__aligned_u64 signal_value;
 };
 
+#define DISTMIND_SUBMIT_LAST		0x1U	/* of its request */
+#define DISTMIND_SUBMIT__ALL		DISTMIND_SUBMIT_LAST
+
 /**
  * struct distmind_submit - put jobs into a queue, all of them or none
  * @jobs: points to struct distmind_job_desc[@job_count]
@@ -759,15 +762,29 @@ struct distmind_job_desc {
  * @arg_count: at most DISTMIND_SUBMIT_MAX
  * @wait_count: at most DISTMIND_SUBMIT_MAX
  * @queue: handle
- * @flags: must be 0
+ * @flags: DISTMIND_SUBMIT_*; with _LAST nothing more comes for @request, which ends
+ *	with its last job
  * @failed: out, also on error: index of the job that is at fault
+ * @request: what the jobs belong to: a number of the caller's choice, for this open
+ *	file, or 0: each is by itself. With 0, @deadline_ns and @left_ns must be 0 too.
+ * @deadline_ns: when the request should be done, on CLOCK_MONOTONIC; 0: as said before,
+ *	or else the vgpu's objective after its first submission
+ * @left_ns: lane time that is left of the request, these jobs included; 0: as said
+ *	before, or else what requests took that began alike
+ *
+ * A request begins with the first submission that names it and is open until one with
+ * _LAST, or REQUEST_END, and the end of its jobs. Then its number is free again.
+ * Policies go by its deadline and by what is left of it, and whether it was late is
+ * counted once. Of jobs without a request each is one of its own, which begins when the
+ * job is ready.
  *
  * Errors: EAGAIN the queue has no room for all of them; ENOENT a handle of job
  * @failed; ERANGE a range of job @failed that is not within its buffer; EXDEV a
  * buffer of job @failed that is on another gpu; EOPNOTSUPP the gpu has no lane
  * for job @failed, or does not lend lanes; EBADFD a grant on a queue that is not
  * watched; EACCES job @failed copies into a buffer that it can only read, or signals
- * a timeline that it can only watch.
+ * a timeline that it can only watch; EBUSY the request has had its last submission and
+ * is not over; EMFILE 4096 requests of the vgpu are open.
  */
 struct distmind_submit {
 	__aligned_u64 jobs;
@@ -779,6 +796,25 @@ struct distmind_submit {
 	__u32 queue;
 	__u32 flags;
 	__u32 failed;
+	__aligned_u64 request;
+	__aligned_u64 deadline_ns;
+	__aligned_u64 left_ns;
+};
+
+/**
+ * struct distmind_request_end - nothing more comes for a request
+ * @request: its number
+ * @flags: must be 0
+ * @pad: must be 0
+ *
+ * It ends with the last of its jobs, or now.
+ *
+ * Errors: ENOENT this open file has no such request.
+ */
+struct distmind_request_end {
+	__aligned_u64 request;
+	__u32 flags;
+	__u32 pad;
 };
 
 #define DISTMIND_IOC_MAGIC		0xD7
@@ -807,6 +843,7 @@ struct distmind_submit {
 #define DISTMIND_IOC_QUEUE_WATCH	DISTMIND_IOC(0x4c, queue_watch)
 #define DISTMIND_IOC_GRANT_END		DISTMIND_IOC(0x4d, grant_end)
 #define DISTMIND_IOC_BUFFER_IMPORT	DISTMIND_IOC(0x4e, buffer_import)
+#define DISTMIND_IOC_REQUEST_END	DISTMIND_IOC(0x4f, request_end)
 
 #define DISTMIND_IOC_TIMELINE_WAIT	DISTMIND_IOC(0x60, timeline_wait)
 #define DISTMIND_IOC_TIMELINE_SIGNAL	DISTMIND_IOC(0x61, timeline_signal)

@@ -78,6 +78,32 @@ enum distmind_preempt_rung {
 };
 
 /**
+ * enum distmind_request_phase - What a request waits for or does. At any time
+ *   it is in the last of these that any of its jobs is in.
+ * @DISTMIND_REQUEST_PHASE_IDLE: It has no job; the application is at it.
+ * @DISTMIND_REQUEST_PHASE_ORDER: Its jobs wait for timelines, or for those
+ *   before them in their queues.
+ * @DISTMIND_REQUEST_PHASE_WEIGHTS: A job waits for weights that are being
+ *   loaded.
+ * @DISTMIND_REQUEST_PHASE_LANE: A job is ready, and no lane is.
+ * @DISTMIND_REQUEST_PHASE_ROOM: A job has a lane, and its buffers no room in
+ *   the heap yet.
+ * @DISTMIND_REQUEST_PHASE_RUN: A job runs.
+ */
+enum distmind_request_phase {
+	DISTMIND_REQUEST_PHASE_IDLE,
+	DISTMIND_REQUEST_PHASE_ORDER,
+	DISTMIND_REQUEST_PHASE_WEIGHTS,
+	DISTMIND_REQUEST_PHASE_LANE,
+	DISTMIND_REQUEST_PHASE_ROOM,
+	DISTMIND_REQUEST_PHASE_RUN,
+
+	/* private: */
+	__DISTMIND_REQUEST_PHASE_MAX,
+	DISTMIND_REQUEST_PHASE_MAX = (__DISTMIND_REQUEST_PHASE_MAX - 1)
+};
+
+/**
  * enum distmind_extent_state - Whether an extent is there.
  * @DISTMIND_EXTENT_STATE_PRESENT: It has been read.
  * @DISTMIND_EXTENT_STATE_LOADING: It is on its way; jobs that use it wait.
@@ -147,6 +173,11 @@ enum {
 	DISTMIND_A_VGPU_MISSES,
 	DISTMIND_A_VGPU_QUEUED,
 	DISTMIND_A_VGPU_RUNNING,
+	DISTMIND_A_VGPU_REQUESTS,
+	DISTMIND_A_VGPU_FAILED_REQUESTS,
+	DISTMIND_A_VGPU_OPEN_REQUESTS,
+	DISTMIND_A_VGPU_REQUEST_LATENCY,
+	DISTMIND_A_VGPU_REQUEST_TIME,
 
 	__DISTMIND_A_VGPU_MAX,
 	DISTMIND_A_VGPU_MAX = (__DISTMIND_A_VGPU_MAX - 1)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../common/clock.h"
+#include "latency.h"
 #include "noun.h"
 #include "options.h"
 #include "parse.h"
@@ -118,7 +119,7 @@ static const struct distmind_vgpu_record *find_vgpu(const struct sample *before,
 
 		if (old->id == vgpu->id && old->jobs <= vgpu->jobs &&
 		    old->busy_ns <= vgpu->busy_ns && old->wait_ns <= vgpu->wait_ns &&
-		    old->preemptions <= vgpu->preemptions)
+		    old->preemptions <= vgpu->preemptions && old->requests <= vgpu->requests)
 			return old;
 	}
 	return &nothing;
@@ -181,6 +182,54 @@ static void print_gpu(struct print *print, const struct distmind_gpu_record *gpu
 	print_row_close(print);
 }
 
+/* What happened to its requests since then, or an empty column each if there were none. */
+static void print_requests(struct print *print, const struct distmind_vgpu_record *vgpu,
+			   const struct distmind_vgpu_record *old, uint64_t elapsed)
+{
+	uint64_t latency[DISTMIND_LATENCY_BUCKETS], spent[DISTMIND_REQUEST_PHASE_MAX + 1];
+	uint64_t all = 0, most = 0;
+	unsigned int i, where = 0;
+	char text[64];
+
+	for (i = 0; i < DISTMIND_LATENCY_BUCKETS; i++)
+		latency[i] = vgpu->request_latency[i] - old->request_latency[i];
+	for (i = 0; i <= DISTMIND_REQUEST_PHASE_MAX; i++) {
+		spent[i] = vgpu->request_ns[i] - old->request_ns[i];
+		all += spent[i];
+		if (spent[i] > most) {
+			most = spent[i];
+			where = i;
+		}
+	}
+	print_rate(print, "requests_per_s", "REQ/S", vgpu->requests - old->requests, elapsed);
+	if (vgpu->requests == old->requests || !all) {
+		print_none(print, "request_p99_ns", "P99");
+		print_none(print, "request_mostly", "MOSTLY");
+		return;
+	}
+	print_duration(print, "request_p99_ns", "P99",
+		       latency_percentile(latency, DISTMIND_LATENCY_BUCKETS, 99), 1);
+	snprintf(text, sizeof(text), "%s %.0f%%", distmind_request_phase_name(where),
+		 100.0 * (double)most / (double)all);
+	print_text(print, "request_mostly", "MOSTLY", text);
+}
+
+/* Where the time of requests went, each by itself; for who reads JSON. */
+static void print_request_times(struct print *print, const struct distmind_vgpu_record *vgpu)
+{
+	char key[32];
+
+	print_number(print, "requests", "REQUESTS", (int64_t)vgpu->requests);
+	print_number(print, "failed_requests", "FAILED", (int64_t)vgpu->failed_requests);
+	print_number(print, "open_requests", "OPEN", vgpu->open_requests);
+	for (unsigned int i = 0; i <= DISTMIND_REQUEST_PHASE_MAX; i++) {
+		snprintf(key, sizeof(key), "request_%s_ns", distmind_request_phase_name(i));
+		print_number(print, key, "TIME", (int64_t)vgpu->request_ns[i]);
+	}
+	print_latency(print, "request_latency", "LATENCY", vgpu->request_latency,
+		      DISTMIND_LATENCY_BUCKETS);
+}
+
 /* What a vgpu has in its own list, and this table has no room for. */
 static void print_vgpu_rest(struct print *print, const struct distmind_vgpu_record *vgpu)
 {
@@ -199,6 +248,7 @@ static void print_vgpu_rest(struct print *print, const struct distmind_vgpu_reco
 	print_number(print, "clients", "CLIENTS", vgpu->clients);
 	print_number(print, "buffers", "BUFFERS", vgpu->buffers);
 	print_number(print, "preemptions", "PREEMPTED", vgpu->preemptions);
+	print_request_times(print, vgpu);
 }
 
 static void print_vgpu(struct print *print, const struct distmind_vgpu_record *vgpu,
@@ -220,6 +270,7 @@ static void print_vgpu(struct print *print, const struct distmind_vgpu_record *v
 	print_rate(print, "jobs_per_s", "JOBS/S", vgpu->jobs - old->jobs, elapsed);
 	print_rate(print, "preemptions_per_s", "PREEMPT/S", vgpu->preemptions - old->preemptions,
 		   elapsed);
+	print_requests(print, vgpu, old, elapsed);
 	print_number(print, "misses", "MISSED", vgpu->misses);
 	print_size(print, "memory", "MEMORY", vgpu->memory);
 	print_size(print, "memory_used", "USED", vgpu->memory_used);

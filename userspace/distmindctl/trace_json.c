@@ -3,6 +3,7 @@
  * Every string is one of ours or a label of the kernel's, so none needs quoting.
  * Numbers of processes and threads are made up: 0 means something else there.
  */
+#include <distmind.h>
 #include <inttypes.h>
 
 #include "trace_write.h"
@@ -32,8 +33,14 @@ static uint32_t wait_tid(const struct trace_model *model, size_t vgpu)
 	for (i = 0; i < model->gpu_count; i++)
 		tid += model->gpus[i].rows;
 	for (i = 0; i < vgpu; i++)
-		tid += model->vgpus[i].rows;
+		tid += model->vgpus[i].rows + model->vgpus[i].request_rows;
 	return tid;
+}
+
+/* Of its first row of requests, which follow its waits. */
+static uint32_t request_tid(const struct trace_model *model, size_t vgpu)
+{
+	return wait_tid(model, vgpu) + model->vgpus[vgpu].rows;
 }
 
 /* The beginning of an event, up to where its arguments may follow. */
@@ -111,6 +118,13 @@ static void put_tracks(struct writer *writer)
 				 " waits");
 			put_order(writer, pid_of(vgpu->gpu), wait_tid(model, i) + row);
 		}
+		for (row = 0; row < vgpu->request_rows; row++) {
+			put_name(writer, "thread_name", pid_of(vgpu->gpu),
+				 request_tid(model, i) + row, "vgpu", vgpu->vgpu,
+				 trace_name_of(names->vgpus, names->vgpu_count, vgpu->vgpu),
+				 " requests");
+			put_order(writer, pid_of(vgpu->gpu), request_tid(model, i) + row);
+		}
 	}
 }
 
@@ -183,6 +197,35 @@ static void put_waits(struct writer *writer)
 	}
 }
 
+static void put_requests(struct writer *writer)
+{
+	const struct trace_model *model = writer->model;
+	const struct trace_request *request = model->requests;
+	uint32_t tid = 0;
+	size_t i;
+
+	for (i = 0; i < model->request_count; i++, request++) {
+		if (!i || request->gpu != request[-1].gpu || request->vgpu != request[-1].vgpu)
+			tid = request_tid(model,
+					  trace_model_vgpu(model, request->gpu, request->vgpu));
+		begin(writer, "X", pid_of(request->gpu), tid + request->row);
+		put_time(writer, request->begin_ns);
+		put_us(writer, "dur", request->end_ns - request->begin_ns);
+		fprintf(writer->out,
+			",\"cat\":\"request\",\"name\":\"request %" PRIu64
+			"\",\"args\":{\"vgpu\":%u,\"client\":%" PRIu64
+			",\"missed\":%s,\"error\":%d",
+			request->id, request->vgpu, request->client,
+			request->missed ? "true" : "false", request->status);
+		put_us(writer, "latency_us", request->took_ns);
+		for (uint32_t phase = 0; phase < TRACE_PHASES; phase++)
+			fprintf(writer->out, ",\"%s_percent\":%u.%u",
+				distmind_request_phase_name(phase), request->parts[phase] / 10,
+				request->parts[phase] % 10);
+		fputs("}}", writer->out);
+	}
+}
+
 /* An arrow from where it was asked to where it went on. */
 static void put_flow(struct writer *writer, const struct trace_mark *mark, size_t id)
 {
@@ -232,6 +275,7 @@ void trace_json_write(const struct trace_model *model, const struct trace_names 
 	put_arrivals(&writer);
 	put_slices(&writer);
 	put_waits(&writer);
+	put_requests(&writer);
 	put_marks(&writer);
 	fputs("\n]}\n", out);
 }

@@ -44,7 +44,7 @@ struct list {
 
 struct builder {
 	uint64_t begin_ns, end_ns;
-	struct list slices, waits, marks, arrivals, gpus, lanes, vgpus;
+	struct list slices, waits, requests, marks, arrivals, gpus, lanes, vgpus;
 	void *jobs;
 	bool out_of_memory;
 };
@@ -242,11 +242,28 @@ static void group_arrives(struct builder *builder, const struct trace_event *eve
 	append(builder, &builder->arrivals, &arrival, sizeof(arrival));
 }
 
+static void request_ends(struct builder *builder, const struct trace_event *event)
+{
+	struct trace_request request = {
+		.gpu = event->gpu, .vgpu = event->vgpu, .client = event->cookie, .id = event->job,
+		.begin_ns = before(builder, event->time_ns, event->took_ns),
+		.end_ns = event->time_ns, .took_ns = event->took_ns, .status = event->status,
+		.missed = event->missed,
+	};
+
+	memcpy(request.parts, event->parts, sizeof(request.parts));
+	append(builder, &builder->requests, &request, sizeof(request));
+}
+
 static void take(struct builder *builder, const struct trace_event *event)
 {
 	struct lane *lane = NULL;
 	struct job *job;
 
+	if (event->kind == TRACE_REQUEST) {
+		request_ends(builder, event);
+		return;
+	}
 	if (event->kind == TRACE_SIGNAL) {
 		group_arrives(builder, event);
 		return;
@@ -313,6 +330,17 @@ static int compare_slices(const void *a, const void *b)
 static int compare_waits(const void *a, const void *b)
 {
 	const struct trace_wait *x = a, *y = b;
+
+	if (x->gpu != y->gpu)
+		return order(x->gpu, y->gpu);
+	if (x->vgpu != y->vgpu)
+		return order(x->vgpu, y->vgpu);
+	return order(x->begin_ns, y->begin_ns);
+}
+
+static int compare_requests(const void *a, const void *b)
+{
+	const struct trace_request *x = a, *y = b;
 
 	if (x->gpu != y->gpu)
 		return order(x->gpu, y->gpu);
@@ -389,19 +417,42 @@ static struct trace_vgpu *find_vgpu(struct builder *builder, uint32_t gpu, uint3
 }
 
 /* The first row that is free again; ends has when each row is, of the vgpu so far. */
-static void place_wait(struct builder *builder, struct trace_vgpu *vgpu, struct trace_wait *wait,
-		       struct list *ends)
+static uint32_t place(struct builder *builder, uint32_t *rows, uint64_t begin_ns, uint64_t end_ns,
+		      struct list *ends)
 {
 	uint64_t *free_ns = ends->items;
+	uint32_t row;
 
-	for (wait->row = 0; wait->row < vgpu->rows; wait->row++) {
-		if (free_ns[wait->row] <= wait->begin_ns)
+	if (!*rows)
+		ends->count = 0;
+	for (row = 0; row < *rows; row++) {
+		if (free_ns[row] <= begin_ns)
 			break;
 	}
-	if (wait->row < vgpu->rows)
-		free_ns[wait->row] = wait->end_ns;
-	else if (append(builder, ends, &wait->end_ns, sizeof(wait->end_ns)))
-		vgpu->rows++;
+	if (row < *rows)
+		free_ns[row] = end_ns;
+	else if (append(builder, ends, &end_ns, sizeof(end_ns)))
+		++*rows;
+	return row;
+}
+
+static void place_requests(struct builder *builder)
+{
+	struct trace_request *request = builder->requests.items;
+	struct list ends = { 0 };
+	struct trace_vgpu *vgpu;
+	size_t i;
+
+	for (i = 0; i < builder->requests.count; i++, request++) {
+		vgpu = find_vgpu(builder, request->gpu, request->vgpu);
+		if (!vgpu)
+			break;
+		vgpu->requests++;
+		vgpu->missed += request->missed;
+		request->row = place(builder, &vgpu->request_rows, request->begin_ns,
+				     request->end_ns, &ends);
+	}
+	free(ends.items);
 }
 
 /*
@@ -505,10 +556,9 @@ static void count_vgpus(struct builder *builder)
 		vgpu = find_vgpu(builder, waits[i].gpu, waits[i].vgpu);
 		if (!vgpu)
 			break;
-		if (!vgpu->rows)
-			ends.count = 0;
 		vgpu->wait_ns += waits[i].end_ns - waits[i].begin_ns;
-		place_wait(builder, vgpu, &waits[i], &ends);
+		waits[i].row = place(builder, &vgpu->rows, waits[i].begin_ns, waits[i].end_ns,
+				     &ends);
 	}
 	free(ends.items);
 }
@@ -553,11 +603,13 @@ int trace_model_build(struct trace_event *events, size_t count, uint64_t begin_n
 	tdestroy(builder.jobs, free);
 	sort(&builder.slices, sizeof(struct trace_slice), compare_slices);
 	sort(&builder.waits, sizeof(struct trace_wait), compare_waits);
+	sort(&builder.requests, sizeof(struct trace_request), compare_requests);
 	sort(&builder.arrivals, sizeof(struct trace_arrival), compare_arrivals);
 	fill_lanes(&builder);
 	sort(&builder.lanes, sizeof(struct lane), compare_lanes);
 	place_arrivals(&builder);
 	count_vgpus(&builder);
+	place_requests(&builder);
 	sort(&builder.vgpus, sizeof(struct trace_vgpu), compare_vgpus);
 	find_gpus(&builder);
 	sort(&builder.gpus, sizeof(struct trace_gpu), compare_gpus);
@@ -565,6 +617,7 @@ int trace_model_build(struct trace_event *events, size_t count, uint64_t begin_n
 		.begin_ns = begin_ns, .end_ns = end_ns,
 		.slices = builder.slices.items, .slice_count = builder.slices.count,
 		.waits = builder.waits.items, .wait_count = builder.waits.count,
+		.requests = builder.requests.items, .request_count = builder.requests.count,
 		.marks = builder.marks.items, .mark_count = builder.marks.count,
 		.arrivals = builder.arrivals.items, .arrival_count = builder.arrivals.count,
 		.gpus = builder.gpus.items, .gpu_count = builder.gpus.count,
@@ -581,6 +634,7 @@ void trace_model_free(struct trace_model *model)
 {
 	free(model->slices);
 	free(model->waits);
+	free(model->requests);
 	free(model->marks);
 	free(model->arrivals);
 	free(model->gpus);
@@ -604,6 +658,8 @@ void trace_model_crop(struct trace_model *model)
 		span(&from, &to, model->slices[i].begin_ns, model->slices[i].end_ns);
 	for (i = 0; i < model->wait_count; i++)
 		span(&from, &to, model->waits[i].begin_ns, model->waits[i].end_ns);
+	for (i = 0; i < model->request_count; i++)
+		span(&from, &to, model->requests[i].begin_ns, model->requests[i].end_ns);
 	for (i = 0; i < model->mark_count; i++)
 		span(&from, &to, model->marks[i].time_ns, model->marks[i].time_ns);
 	for (i = 0; i < model->arrival_count; i++)
@@ -620,6 +676,6 @@ size_t trace_model_vgpu(const struct trace_model *model, uint32_t gpu, uint32_t 
 	const struct trace_vgpu *found = bsearch(&key, model->vgpus, model->vgpu_count,
 						 sizeof(key), compare_vgpus);
 
-	/* Every vgpu of a slice, wait, mark or arrival is there. */
+	/* Every vgpu of a slice, wait, request, mark or arrival is there. */
 	return (size_t)(found - model->vgpus);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What the lanes did, made from what the module's tracepoints told. Pure: from a
- * list of events, in any order and with gaps, to slices of lanes, waits of vgpus,
- * marks of preemptions and weights that arrive, which the writers draw.
+ * list of events, in any order and with gaps, to slices of lanes, waits and requests of
+ * vgpus, marks of preemptions and weights that arrive, which the writers draw.
  *
  * Times are nanoseconds of CLOCK_MONOTONIC. Everything in a model lies within its
  * begin and end. The model owns its arrays; it keeps nothing of the events.
@@ -11,6 +11,7 @@
 #define DISTMINDCTL_TRACE_MODEL_H
 
 #include <linux/distmind.h>
+#include <linux/distmind_netlink.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,12 +21,15 @@ enum trace_kind {
 	TRACE_START,
 	TRACE_STOP,
 	TRACE_SIGNAL,
+	TRACE_REQUEST,
 	TRACE_ASK,
 	TRACE_HOOK,
 	TRACE_HANG,
 	TRACE_KILL,
 	TRACE_KINDS
 };
+
+#define TRACE_PHASES (DISTMIND_REQUEST_PHASE_MAX + 1)
 
 /* One tracepoint; what it does not have is 0. */
 struct trace_event {
@@ -37,10 +41,13 @@ struct trace_event {
 	uint32_t type;
 	uint32_t operation;
 	uint32_t blocks;
-	uint64_t job;	  /* TRACE_SIGNAL: the timeline */
-	uint64_t cookie;  /* TRACE_SIGNAL: its value */
-	uint64_t took_ns; /* START: it waited, STOP: it ran, SIGNAL: since the one before */
-	int32_t status;	  /* of TRACE_STOP and TRACE_SIGNAL, or the result of TRACE_HOOK */
+	uint64_t job;	  /* TRACE_SIGNAL: the timeline; TRACE_REQUEST: the request */
+	uint64_t cookie;  /* TRACE_SIGNAL: its value; TRACE_REQUEST: the client */
+	uint64_t took_ns; /* START: it waited, STOP: it ran, SIGNAL: since the one before,
+			     REQUEST: since it began */
+	int32_t status;	  /* of STOP, SIGNAL and REQUEST, or the result of TRACE_HOOK */
+	bool missed;	  /* TRACE_REQUEST: its deadline */
+	uint16_t parts[TRACE_PHASES]; /* TRACE_REQUEST: thousandths of its time */
 };
 
 enum trace_end {
@@ -80,6 +87,21 @@ struct trace_wait {
 	uint64_t end_ns;
 	uint32_t row; /* of its vgpu: no two that overlap have the same */
 	bool goes_on; /* at the end of the trace */
+};
+
+/* A request that has ended, from its first submission on. */
+struct trace_request {
+	uint32_t gpu;
+	uint32_t vgpu;
+	uint64_t client;
+	uint64_t id;
+	uint64_t begin_ns;
+	uint64_t end_ns;
+	uint64_t took_ns; /* also if it began before the trace */
+	uint32_t row;	  /* of its vgpu */
+	int32_t status;
+	bool missed;
+	uint16_t parts[TRACE_PHASES];
 };
 
 /* A step of the preemption of a job. */
@@ -125,6 +147,9 @@ struct trace_vgpu {
 	uint32_t gpu;
 	uint32_t vgpu;
 	uint32_t rows;	  /* of waits */
+	uint32_t request_rows;
+	uint32_t requests;
+	uint32_t missed; /* of these */
 	uint32_t slices;
 	uint32_t asked;	  /* preemptions */
 	uint32_t groups;  /* that arrived, or did not */
@@ -142,6 +167,9 @@ struct trace_model {
 	/* By gpu, vgpu and time. */
 	struct trace_wait *waits;
 	size_t wait_count;
+	/* By gpu, vgpu and time. */
+	struct trace_request *requests;
+	size_t request_count;
 	/* By time. */
 	struct trace_mark *marks;
 	size_t mark_count;

@@ -29,6 +29,7 @@ static const struct {
 	[TRACE_START] = { "distmind_job_start", "wait_ns", NULL },
 	[TRACE_STOP] = { "distmind_job_stop", "ran_ns", "status" },
 	[TRACE_SIGNAL] = { "distmind_timeline_signal", "since_ns", "error" },
+	[TRACE_REQUEST] = { "distmind_request_end", "latency_ns", "error" },
 	[TRACE_ASK] = { "distmind_preempt_ask", NULL, NULL },
 	[TRACE_HOOK] = { "distmind_preempt_hook", NULL, "result" },
 	[TRACE_HANG] = { "distmind_preempt_hang", NULL, NULL },
@@ -52,6 +53,31 @@ static uint64_t field(struct tep_event *event, struct tep_record *record, const 
 	unsigned long long value;
 
 	return found && !tep_read_number_field(found, record->data, &value) ? value : 0;
+}
+
+/* What job and cookie are to others. */
+static const char *job_field(enum trace_kind kind)
+{
+	return kind == TRACE_SIGNAL ? "timeline" : kind == TRACE_REQUEST ? "request" : "job";
+}
+
+static const char *cookie_field(enum trace_kind kind)
+{
+	return kind == TRACE_SIGNAL ? "value" : kind == TRACE_REQUEST ? "client" : "cookie";
+}
+
+/* Where the time of a request went. */
+static void take_parts(struct tep_event *event, struct tep_record *record,
+		       struct trace_event *request)
+{
+	char name[32];
+
+	request->missed = field(event, record, "missed");
+	for (uint32_t i = 0; i < TRACE_PHASES && request->took_ns; i++) {
+		snprintf(name, sizeof(name), "%s_ns", distmind_request_phase_name(i));
+		request->parts[i] = (uint16_t)(1000.0 * (double)field(event, record, name) /
+					       (double)request->took_ns + 0.5);
+	}
 }
 
 static int take(struct tep_event *event, struct tep_record *record, int cpu, void *arg)
@@ -88,11 +114,13 @@ static int take(struct tep_event *event, struct tep_record *record, int cpu, voi
 		.type = field(event, record, "type"),
 		.operation = field(event, record, "operation"),
 		.blocks = field(event, record, "blocks"),
-		.job = field(event, record, kind == TRACE_SIGNAL ? "timeline" : "job"),
-		.cookie = field(event, record, kind == TRACE_SIGNAL ? "value" : "cookie"),
+		.job = field(event, record, job_field(kind)),
+		.cookie = field(event, record, cookie_field(kind)),
 		.took_ns = field(event, record, tracepoints[kind].took),
 		.status = field(event, record, tracepoints[kind].status),
 	};
+	if (kind == TRACE_REQUEST)
+		take_parts(event, record, &recording->events[recording->count - 1]);
 	return 0;
 }
 

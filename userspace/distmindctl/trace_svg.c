@@ -390,6 +390,9 @@ static void put_legend(struct svg *svg, double y)
 		svg_put_vgpu(svg, vgpu->vgpu);
 		fprintf(svg->out, " on gpu %u: busy %s, waited %s, preempted %u times",
 			vgpu->gpu, busy, waited, vgpu->asked);
+		if (vgpu->requests)
+			fprintf(svg->out, "; %u requests, %u of them late", vgpu->requests,
+				vgpu->missed);
 		if (vgpu->groups) {
 			duration_format(vgpu->load_ns, load, sizeof(load));
 			fprintf(svg->out, "; %u groups of weights in %s", vgpu->groups, load);

@@ -39,7 +39,8 @@ const char *trace_mark_name(enum trace_kind kind);
 
 /*
  * Chrome's trace format, which ui.perfetto.dev shows: a process for each gpu, in
- * it a thread for each row of arrivals, each lane and each row of a vgpu's waits.
+ * it a thread for each row of arrivals, each lane and each row of a vgpu's waits and
+ * of its requests.
  */
 void trace_json_write(const struct trace_model *model, const struct trace_names *names,
 		      uint64_t lost, FILE *out);

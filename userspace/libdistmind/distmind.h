@@ -170,8 +170,27 @@ void distmind_batch_wait(struct distmind_batch *batch, struct distmind_timeline 
 void distmind_batch_signal(struct distmind_batch *batch, struct distmind_timeline *timeline,
 			   uint64_t value);
 /*
+ * What the application wants done, in one batch or several, in one queue of the vgpu or
+ * several: what its objective is about, and what is counted as late or not. It begins with
+ * the first batch that names it. It ends with its jobs after one that is marked as the last
+ * was submitted, or after distmind_request_end().
+ */
+struct distmind_request {
+	uint64_t id;	      /* of the caller's choice, not 0 */
+	uint64_t deadline_ns; /* on CLOCK_MONOTONIC; 0: as before, or else by the objective */
+	uint64_t left_ns;     /* lane time, with this batch; 0: as before, or else learned */
+	bool last;
+};
+
+/* The batch, until it is cleared, belongs to this; the request is copied. */
+void distmind_batch_request(struct distmind_batch *batch, const struct distmind_request *request);
+/* Nothing more comes. -ENOENT: no such request is open. */
+int distmind_request_end(struct distmind_vgpu *vgpu, uint64_t id);
+
+/*
  * All of the batch or nothing; the batch stays as it is. -EAGAIN: the queue has
- * no room. failed, if not NULL, gets the index of the job that is at fault.
+ * no room; -EMFILE: too many requests are open; -EBUSY: its request has had its last
+ * batch. failed, if not NULL, gets the index of the job that is at fault.
  */
 int distmind_queue_submit(struct distmind_queue *queue, const struct distmind_batch *batch,
 			  uint32_t *failed);
@@ -391,6 +410,11 @@ struct distmind_vgpu_record {
 	uint64_t misses;
 	uint32_t queued;  /* jobs that have not ended */
 	uint32_t running; /* of these, on a lane */
+	uint64_t requests;
+	uint64_t failed_requests;
+	uint32_t open_requests;
+	uint64_t request_latency[DISTMIND_LATENCY_BUCKETS]; /* entry i: below 2^i us */
+	uint64_t request_ns[DISTMIND_REQUEST_PHASE_MAX + 1]; /* where their time went */
 };
 
 struct distmind_buffer_record {
@@ -549,6 +573,7 @@ const char *distmind_vgpu_state_name(uint32_t state);
 const char *distmind_buffer_kind_name(uint32_t kind);
 const char *distmind_preempt_rung_name(uint32_t rung);
 const char *distmind_extent_state_name(uint32_t state);
+const char *distmind_request_phase_name(uint32_t phase);
 /* -EINVAL: no such class. */
 int distmind_class_parse(const char *name);
 

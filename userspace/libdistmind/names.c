@@ -39,6 +39,12 @@ static const char *const extent_states[] = {
 	[DISTMIND_EXTENT_STATE_ABSENT] = "absent",
 };
 
+static const char *const request_phases[] = {
+	[DISTMIND_REQUEST_PHASE_IDLE] = "idle",	      [DISTMIND_REQUEST_PHASE_ORDER] = "order",
+	[DISTMIND_REQUEST_PHASE_WEIGHTS] = "weights", [DISTMIND_REQUEST_PHASE_LANE] = "lane",
+	[DISTMIND_REQUEST_PHASE_ROOM] = "room",	      [DISTMIND_REQUEST_PHASE_RUN] = "run",
+};
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define NAME(array, index) ((index) < COUNT(array) ? (array)[index] : "?")
 
@@ -70,6 +76,11 @@ const char *distmind_preempt_rung_name(uint32_t rung)
 const char *distmind_extent_state_name(uint32_t state)
 {
 	return NAME(extent_states, state);
+}
+
+const char *distmind_request_phase_name(uint32_t phase)
+{
+	return NAME(request_phases, phase);
 }
 
 int distmind_class_parse(const char *name)

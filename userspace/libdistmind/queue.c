@@ -23,6 +23,7 @@ struct distmind_batch {
 	uint32_t job_count, job_room;
 	uint32_t arg_count, arg_room;
 	uint32_t wait_count, wait_room;
+	struct distmind_request request; /* id 0: none */
 	int error;
 };
 
@@ -101,6 +102,10 @@ int distmind_queue_submit(struct distmind_queue *queue, const struct distmind_ba
 		.arg_count = batch->arg_count,
 		.wait_count = batch->wait_count,
 		.queue = queue->handle,
+		.flags = batch->request.last ? DISTMIND_SUBMIT_LAST : 0,
+		.request = batch->request.id,
+		.deadline_ns = batch->request.deadline_ns,
+		.left_ns = batch->request.left_ns,
 	};
 	int err = batch->error;
 
@@ -130,6 +135,7 @@ void distmind_batch_destroy(struct distmind_batch *batch)
 void distmind_batch_clear(struct distmind_batch *batch)
 {
 	batch->job_count = batch->arg_count = batch->wait_count = 0;
+	batch->request = (struct distmind_request){ 0 };
 	batch->error = 0;
 }
 
@@ -254,4 +260,16 @@ void distmind_batch_signal(struct distmind_batch *batch, struct distmind_timelin
 		return;
 	job->signal = distmind_timeline_handle(timeline);
 	job->signal_value = value;
+}
+
+void distmind_batch_request(struct distmind_batch *batch, const struct distmind_request *request)
+{
+	batch->request = *request;
+}
+
+int distmind_request_end(struct distmind_vgpu *vgpu, uint64_t id)
+{
+	struct distmind_request_end end = { .request = id };
+
+	return distmind_ioctl(vgpu->fd, DISTMIND_IOC_REQUEST_END, &end);
 }

@@ -37,7 +37,8 @@ static const struct nla_policy vgpu_policy[DISTMIND_A_VGPU_MAX + 1] = {
 	[DISTMIND_A_VGPU_FAILED_JOBS] = U64, [DISTMIND_A_VGPU_BUSY] = U64,
 	[DISTMIND_A_VGPU_WAIT] = U64,	    [DISTMIND_A_VGPU_PREEMPTIONS] = U64,
 	[DISTMIND_A_VGPU_MISSES] = U64,	    [DISTMIND_A_VGPU_QUEUED] = U32,
-	[DISTMIND_A_VGPU_RUNNING] = U32,
+	[DISTMIND_A_VGPU_RUNNING] = U32,    [DISTMIND_A_VGPU_REQUESTS] = U64,
+	[DISTMIND_A_VGPU_FAILED_REQUESTS] = U64, [DISTMIND_A_VGPU_OPEN_REQUESTS] = U32,
 };
 
 static const struct nla_policy buffer_policy[DISTMIND_A_BUFFER_MAX + 1] = {
@@ -91,12 +92,12 @@ static void get_text(char *to, struct nlattr *attr)
 }
 
 /* As many numbers as both sides have. */
-static void get_latency(uint64_t *to, struct nlattr *attr)
+static void get_numbers(uint64_t *to, size_t count, struct nlattr *attr)
 {
 	size_t length = attr ? nla_len(attr) : 0;
 
-	if (length > DISTMIND_LATENCY_BUCKETS * sizeof(*to))
-		length = DISTMIND_LATENCY_BUCKETS * sizeof(*to);
+	if (length > count * sizeof(*to))
+		length = count * sizeof(*to);
 	if (length)
 		memcpy(to, nla_data(attr), length - length % sizeof(*to));
 }
@@ -136,7 +137,8 @@ int distmind_record_gpu(struct nlattr *head, int len, void *record)
 	gpu->preemptions = get_u64(table[DISTMIND_A_GPU_PREEMPTIONS]);
 	gpu->evictions = get_u64(table[DISTMIND_A_GPU_EVICTIONS]);
 	gpu->hangs = get_u64(table[DISTMIND_A_GPU_HANGS]);
-	get_latency(gpu->preempt_latency, table[DISTMIND_A_GPU_PREEMPT_LATENCY]);
+	get_numbers(gpu->preempt_latency, DISTMIND_LATENCY_BUCKETS,
+		    table[DISTMIND_A_GPU_PREEMPT_LATENCY]);
 	return 0;
 }
 
@@ -179,6 +181,13 @@ int distmind_record_vgpu(struct nlattr *head, int len, void *record)
 	vgpu->misses = get_u64(table[DISTMIND_A_VGPU_MISSES]);
 	vgpu->queued = get_u32(table[DISTMIND_A_VGPU_QUEUED]);
 	vgpu->running = get_u32(table[DISTMIND_A_VGPU_RUNNING]);
+	vgpu->requests = get_u64(table[DISTMIND_A_VGPU_REQUESTS]);
+	vgpu->failed_requests = get_u64(table[DISTMIND_A_VGPU_FAILED_REQUESTS]);
+	vgpu->open_requests = get_u32(table[DISTMIND_A_VGPU_OPEN_REQUESTS]);
+	get_numbers(vgpu->request_latency, DISTMIND_LATENCY_BUCKETS,
+		    table[DISTMIND_A_VGPU_REQUEST_LATENCY]);
+	get_numbers(vgpu->request_ns, DISTMIND_REQUEST_PHASE_MAX + 1,
+		    table[DISTMIND_A_VGPU_REQUEST_TIME]);
 	return 0;
 }
 
