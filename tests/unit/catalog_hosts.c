@@ -3,6 +3,7 @@
 #include "../catalog/host.h"
 
 #include "../../userspace/catalog/batch.h"
+#include "../../userspace/catalog/state.h"
 
 /* A store whose watches never tell anything. */
 static struct catalog_watch *deaf_watch(struct catalog_store *store, const char *prefix,
@@ -463,6 +464,69 @@ static void an_etcd_that_was_killed_loses_nothing(void **state)
 	catalog_close(b.catalog);
 }
 
+/* What the catalog has said of its store. */
+static struct {
+	unsigned int silent, answers;
+	uint64_t silent_us;
+	char why[CATALOG_ERROR_LEN];
+} said;
+
+static void on_silent(const char *why, void *arg)
+{
+	(void)arg;
+	said.silent++;
+	snprintf(said.why, sizeof(said.why), "%s", why);
+}
+
+static void on_answers(uint64_t silent_us, void *arg)
+{
+	(void)arg;
+	said.answers++;
+	said.silent_us = silent_us;
+}
+
+/* It takes connections, since the kernel does that for it, and says nothing. */
+static void an_etcd_that_is_paused_is_noticed_once(void **state)
+{
+	struct host a;
+	uint64_t begin;
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	memset(&said, 0, sizeof(said));
+	host_open(&a, "paused");
+	a.catalog->options.silent = on_silent;
+	a.catalog->options.answers = on_answers;
+	host_join(&a, "a", 5, false);
+	assert_int_equal(host_sync(&a), 0);
+	assert_string_equal(catalog_trouble(a.catalog), "");
+	assert_int_equal(catalog_silent_us(a.catalog), 0);
+	begin = now_us();
+	assert_int_equal(kill(bed.server.pid, SIGSTOP), 0);
+	wait_until(said.silent);
+	assert_true(now_us() - begin < 10000000);
+	assert_contains(said.why, bed.server.client);
+	/* Other requests fail too, and are no news. */
+	begin = now_us();
+	wait_until(now_us() - begin > 3000000);
+	assert_int_equal(said.silent, 1);
+	assert_int_equal(said.answers, 0);
+	assert_true(catalog_silent_us(a.catalog) >= 3000000);
+	assert_contains(catalog_trouble(a.catalog), bed.server.client);
+	assert_int_equal(kill(bed.server.pid, SIGCONT), 0);
+	wait_until(said.answers);
+	assert_true(said.silent_us >= 3000000);
+	assert_int_equal(catalog_silent_us(a.catalog), 0);
+	assert_string_equal(catalog_trouble(a.catalog), "");
+	/* A lease that ended meanwhile is replaced. */
+	wait_until(catalog_member_state(a.catalog) == CATALOG_JOINED &&
+		   catalog_host_find(a.catalog, "a"));
+	assert_string_equal(catalog_member_trouble(a.catalog), "");
+	assert_int_equal(said.silent, 1);
+	assert_int_equal(said.answers, 1);
+	catalog_close(a.catalog);
+}
+
 #define EMBEDDED(test) { #test " (embedded)", test, setup_file, NULL, NULL }
 #define ETCD(test) { #test " (etcd)", test, setup_no_store, NULL, NULL }
 #define BOTH(test) EMBEDDED(test), ETCD(test)
@@ -484,6 +548,7 @@ int main(void)
 		BOTH(a_report_that_comes_late_changes_nothing),
 		ETCD(many_hosts_are_seen_by_all),
 		ETCD(an_etcd_that_was_killed_loses_nothing),
+		ETCD(an_etcd_that_is_paused_is_noticed_once),
 	};
 
 	return cmocka_run_group_tests_name("catalog_hosts", tests, setup_bed, teardown_bed);

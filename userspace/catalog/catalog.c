@@ -109,12 +109,36 @@ static void on_changed(struct catalog_entry *entry, void *arg)
 	}
 }
 
+void catalog_heard(struct catalog *catalog, const struct catalog_result *result)
+{
+	uint64_t since = catalog->silent_us;
+	bool silent;
+
+	/* Neither of these is of the store. */
+	if (catalog->closing || result->err == -ECANCELED || result->err == -ENOMEM)
+		return;
+	silent = result->err == -EHOSTUNREACH || result->err == -ETIMEDOUT ||
+		 result->err == -EPROTO || result->err == -EIO;
+	if (silent) {
+		/* The last reason is what is to be repaired now. */
+		snprintf(catalog->trouble, sizeof(catalog->trouble), "%s", result->error);
+		catalog->silent_us = since ? since : clock_us();
+		if (!since && catalog->options.silent)
+			catalog->options.silent(catalog->trouble, catalog->options.arg);
+	} else if (since) {
+		catalog->trouble[0] = '\0';
+		catalog->silent_us = 0;
+		if (catalog->options.answers)
+			catalog->options.answers(clock_us() - since, catalog->options.arg);
+	}
+}
+
 static void on_settled(const struct catalog_result *listing, void *arg)
 {
 	struct catalog *catalog = arg;
 
 	if (listing) {
-		snprintf(catalog->trouble, sizeof(catalog->trouble), "%s", listing->error);
+		catalog_heard(catalog, listing);
 		if (listing->err)
 			return;
 		catalog_manifests_settle(catalog);
@@ -195,6 +219,11 @@ uint64_t catalog_age_us(const struct catalog *catalog)
 const char *catalog_trouble(const struct catalog *catalog)
 {
 	return catalog->trouble;
+}
+
+uint64_t catalog_silent_us(const struct catalog *catalog)
+{
+	return catalog->silent_us ? clock_us() - catalog->silent_us : 0;
 }
 
 static struct catalog_entry *find(const struct catalog *catalog, const char *kind,

@@ -56,6 +56,12 @@ struct catalog_options {
 	void (*changed)(void *arg);
 	/* NULL or called when this host joined, lost its lease or was fenced; why in words. */
 	void (*member)(enum catalog_member_state state, const char *why, void *arg);
+	/*
+	 * NULL or called when the store does not answer any more, why in words, and when it
+	 * does again, after so long.
+	 */
+	void (*silent)(const char *why, void *arg);
+	void (*answers)(uint64_t silent_us, void *arg);
 	void *arg;
 };
 
@@ -69,8 +75,13 @@ void catalog_close(struct catalog *catalog);
 int catalog_sync(struct catalog *catalog, catalog_done done, void *arg);
 /* How old the copy is at most, UINT64_MAX: there is none yet. */
 uint64_t catalog_age_us(const struct catalog *catalog);
-/* Why the store did not answer when last asked; "" if it did. */
+/*
+ * Why the store did not answer when last asked, whatever for; "" if it did. Meanwhile questions
+ * are answered from what was known before: who is live, above all, is not known.
+ */
 const char *catalog_trouble(const struct catalog *catalog);
+/* For how long it has not; 0 if it does. */
+uint64_t catalog_silent_us(const struct catalog *catalog);
 
 /*
  * Hosts
@@ -116,6 +127,8 @@ int catalog_host_forget(struct catalog *catalog, const char *name, bool force, c
 int catalog_join(struct catalog *catalog, const struct catalog_host *host, unsigned int ttl_s,
 		 bool spooled);
 enum catalog_member_state catalog_member_state(const struct catalog *catalog);
+/* Why it is not joined, as far as that is known; "" if it is. */
+const char *catalog_member_trouble(const struct catalog *catalog);
 /* 0: not joined. */
 uint64_t catalog_member_generation(const struct catalog *catalog);
 /* The lease and what hangs on it go at once. */

@@ -42,6 +42,7 @@ static void ignore(const struct catalog_result *result, void *arg)
 static void set_state(struct catalog *catalog, enum catalog_member_state state, const char *why)
 {
 	catalog->member.state = state;
+	snprintf(catalog->member.trouble, sizeof(catalog->member.trouble), "%s", why);
 	if (catalog->options.member && !catalog->closing)
 		catalog->options.member(state, why, catalog->options.arg);
 }
@@ -118,8 +119,9 @@ static void on_registered(struct catalog_update *update, const struct catalog_re
 	if (!catalog->closing && (result->err || member->state != CATALOG_JOINING))
 		catalog_store_lease_revoke(catalog->store, registration->lease, ignore, NULL);
 	if (!catalog->closing && member->state == CATALOG_JOINING) {
+		catalog_heard(catalog, result);
 		if (result->err) {
-			snprintf(catalog->trouble, sizeof(catalog->trouble), "%s", result->error);
+			snprintf(member->trouble, sizeof(member->trouble), "%s", result->error);
 			arm(member->keep, RETRY_US);
 		} else {
 			member->lease = registration->lease;
@@ -194,6 +196,7 @@ static void on_granted(const struct catalog_result *result, void *arg)
 
 	if (catalog->closing)
 		return;
+	catalog_heard(catalog, result);
 	if (!result->err && member->state != CATALOG_JOINING) {
 		catalog_store_lease_revoke(catalog->store, result->lease, ignore, NULL);
 		return;
@@ -211,9 +214,11 @@ static void on_granted(const struct catalog_result *result, void *arg)
 		return;
 fail:
 	free(registration);
-	snprintf(catalog->trouble, sizeof(catalog->trouble), "%s", result->error);
-	if (member->state == CATALOG_JOINING)
-		arm(member->keep, RETRY_US);
+	if (member->state != CATALOG_JOINING)
+		return;
+	snprintf(member->trouble, sizeof(member->trouble), "%s",
+		 result->err ? result->error : "no memory");
+	arm(member->keep, RETRY_US);
 }
 
 void catalog_member_rejoin(struct catalog *catalog, const char *why)
@@ -234,8 +239,7 @@ static void on_kept(const struct catalog_result *result, void *arg)
 	if (catalog->closing || member->state != CATALOG_JOINED ||
 	    member->lease != member->kept_lease)
 		return;
-	if (result->err)
-		snprintf(catalog->trouble, sizeof(catalog->trouble), "%s", result->error);
+	catalog_heard(catalog, result);
 	if (result->err == -ENOENT)
 		catalog_member_rejoin(catalog, result->error);
 	else
@@ -291,6 +295,11 @@ int catalog_join(struct catalog *catalog, const struct catalog_host *host, unsig
 enum catalog_member_state catalog_member_state(const struct catalog *catalog)
 {
 	return catalog->member.state;
+}
+
+const char *catalog_member_trouble(const struct catalog *catalog)
+{
+	return catalog->member.state == CATALOG_JOINED ? "" : catalog->member.trouble;
 }
 
 uint64_t catalog_member_generation(const struct catalog *catalog)

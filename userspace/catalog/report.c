@@ -272,11 +272,10 @@ static void on_written(const struct catalog_result *result, void *arg)
 		member->uncertain = true;
 	else if (result->err == -ENOENT && current)
 		catalog_member_rejoin(catalog, result->error);
+	catalog_heard(catalog, result);
 	delay = TAILQ_EMPTY(&member->flushes) && TAILQ_EMPTY(&member->releases) ? GATHER_US : 0;
-	if (result->err && result->err != -ESTALE) {
+	if (result->err && result->err != -ESTALE)
 		delay = RETRY_US;
-		snprintf(catalog->trouble, sizeof(catalog->trouble), "%s", result->error);
-	}
 	arm(member->write, member->state == CATALOG_JOINED ? delay : 0);
 }
 

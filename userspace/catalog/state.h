@@ -51,6 +51,7 @@ struct member {
 	uint64_t kept_lease;  /* by the last request to keep one */
 	uint64_t fence;	      /* revision of generation/HOST */
 	char nonce[33];	      /* tells this life in generation/HOST from others */
+	char trouble[CATALOG_ERROR_LEN]; /* why it is not joined */
 	bool uncertain;	      /* an earlier write may still arrive: move the fence first */
 	uint64_t written_fence; /* of the write under way */
 	sd_event_source *keep, *write;
@@ -85,7 +86,8 @@ struct catalog {
 	char *pool;
 	struct catalog_view view;
 	bool closing;
-	char trouble[CATALOG_ERROR_LEN];
+	char trouble[CATALOG_ERROR_LEN]; /* "": the store answers */
+	uint64_t silent_us;		 /* since when it does not */
 	struct member member;
 
 	/* Made from the view when asked for, until it changes. */
@@ -107,6 +109,8 @@ char *catalog_model_key(const struct catalog *catalog, const char *name);
 /* Entries of a kind: "host", "model", "upload", "chunk"; prefix has room for CATALOG_KEY_MAX. */
 const char *catalog_prefix(const struct catalog *catalog, const char *kind, char *prefix);
 void catalog_touched(struct catalog *catalog);
+/* What became of a request, of which kind does not matter: does the store answer? */
+void catalog_heard(struct catalog *catalog, const struct catalog_result *result);
 
 /* record.c: JSON of hosts and models; a text is allocated, NULL: no memory. */
 char *catalog_host_text(const struct catalog_host *host);
