@@ -64,7 +64,6 @@ struct load {
 	struct image image;
 	struct memory_fabric *fabric;
 	struct memory_client *client;
-	struct memory_registrations *registrations;
 	struct memory_registration registration;
 	struct memory_piece pieces[CHUNKS_MAX];
 	uint32_t groups;
@@ -228,10 +227,8 @@ static void load_open(struct load *load, const char *address, const char *donor_
 	if (memory_fabric_open(&load->fabric, address, reason) ||
 	    memory_client_open(&load->client, load->fabric, &options, reason))
 		bench_die("%s", reason);
-	load->registrations = memory_registrations_create(load->fabric, 0);
-	if (!load->registrations ||
-	    memory_registration_get(load->registrations, 1, load->memory, load->image.size, -1,
-				    &load->registration, reason))
+	if (memory_registration_begin(&load->registration, load->fabric, load->memory,
+				      load->image.size, -1, reason))
 		bench_die("%s", reason);
 	if (memory_client_donor_add(load->client, "donor", &donor) != 0)
 		bench_die("cannot add the donor");
@@ -412,8 +409,7 @@ int main(int argc, char **argv)
 	rdma_dereg_mr(load.bare.messages);
 	rdma_destroy_ep(load.bare.id);
 	memory_client_close(load.client);
-	memory_registration_put(load.registrations, &load.registration);
-	memory_registrations_destroy(load.registrations);
+	memory_registration_end(&load.registration);
 	memory_fabric_close(load.fabric);
 	distmind_buffer_destroy(buffer);
 	bench_leave(engine, vgpu);

@@ -28,7 +28,6 @@ FIXTURE(memory)
 	struct process donors[DONORS];
 	struct memory_fabric *fabric;
 	struct memory_client *client;
-	struct memory_registrations *registrations;
 	struct memory_registration registration;
 	uint8_t *target;
 	struct story story;
@@ -71,9 +70,7 @@ FIXTURE_SETUP(memory)
 FIXTURE_TEARDOWN(memory)
 {
 	memory_client_close(self->client);
-	if (self->registration.entry)
-		memory_registration_put(self->registrations, &self->registration);
-	memory_registrations_destroy(self->registrations);
+	memory_registration_end(&self->registration);
 	memory_fabric_close(self->fabric);
 	for (int i = 0; i < DONORS; i++)
 		EXPECT_EQ(0, role_end(&self->donors[i], false));
@@ -92,9 +89,8 @@ static int reader_start(FIXTURE_DATA(memory) *self)
 	if (memory_fabric_open(&self->fabric, local, self->reason) ||
 	    memory_client_open(&self->client, self->fabric, &options, self->reason))
 		return -1;
-	self->registrations = memory_registrations_create(self->fabric, 0);
-	if (memory_registration_get(self->registrations, 1, self->target, self->chunks.total, -1,
-				    &self->registration, self->reason))
+	if (memory_registration_begin(&self->registration, self->fabric, self->target,
+				      self->chunks.total, -1, self->reason))
 		return -1;
 	for (int i = 0; i < DONORS; i++, name[4]++) {
 		address = address_of(i);
@@ -336,42 +332,43 @@ TEST_F_TIMEOUT(memory, a_cancelled_load_becomes_quiet_and_leaves_no_pins, 150)
 	EXPECT_EQ(0, stats.in_flight);
 }
 
-TEST_F_TIMEOUT(memory, registrations_are_kept_until_they_are_dropped, 120)
+TEST_F_TIMEOUT(memory, registrations_end_with_the_fabric_at_the_latest, 120)
 {
-	struct memory_registration first, second;
+	struct memory_registration other = { 0 };
 
 	ASSERT_EQ(0, reader_start(self)) TH_LOG("%s", self->reason);
-	memory_registration_put(self->registrations, &self->registration);
-	memory_registrations_destroy(self->registrations);
-	self->registrations = memory_registrations_create(self->fabric, 2 * MiB);
-#define GET(key, offset, length, result)                                                     \
-	memory_registration_get(self->registrations, key, self->target + (offset), length, -1, \
-				result, self->reason)
-	ASSERT_EQ(0, GET(7, 0, MiB, &first));
-	ASSERT_EQ(0, GET(7, 0, MiB, &second));
-	EXPECT_EQ(first.lkey, second.lkey);
-	EXPECT_FALSE(first.dmabuf);
-	memory_registration_put(self->registrations, &first);
-	EXPECT_EQ(0, memory_registrations_idle(self->registrations));
-	memory_registration_put(self->registrations, &second);
-	EXPECT_EQ(MiB, memory_registrations_idle(self->registrations));
-	/* A third MiB does not fit beside two idle ones: the oldest goes. */
-	ASSERT_EQ(0, GET(8, MiB, MiB, &first));
-	ASSERT_EQ(0, GET(9, 2 * MiB, MiB, &second));
-	memory_registration_put(self->registrations, &first);
-	memory_registration_put(self->registrations, &second);
-	EXPECT_EQ(2 * MiB, memory_registrations_idle(self->registrations));
-	memory_registration_drop(self->registrations, 8);
-	EXPECT_EQ(MiB, memory_registrations_idle(self->registrations));
-	ASSERT_EQ(0, GET(9, 2 * MiB, MiB, &first));
-	memory_registration_drop(self->registrations, 9);
-	memory_registration_put(self->registrations, &first);
-	EXPECT_EQ(0, memory_registrations_idle(self->registrations));
-#undef GET
-	ASSERT_NE(0, memory_registration_get(self->registrations, 10, NULL, MiB, -1, &first,
-					     self->reason));
+	ASSERT_EQ(0, memory_registration_begin(&other, self->fabric, self->target, MiB, -1,
+					       self->reason));
+	EXPECT_NE(NULL, other.mr);
+	EXPECT_FALSE(other.dmabuf);
+	memory_registration_end(&other);
+	EXPECT_EQ(NULL, other.mr);
+	memory_registration_end(&other);
+	ASSERT_NE(0, memory_registration_begin(&other, self->fabric, NULL, MiB, -1, self->reason));
 	EXPECT_NE(NULL, strstr(self->reason, "cannot register"));
-	self->registration.entry = NULL;
+	EXPECT_EQ(NULL, other.mr);
+	ASSERT_EQ(0, memory_registration_begin(&other, self->fabric, self->target, MiB, -1,
+					       self->reason));
+	memory_client_close(self->client);
+	self->client = NULL;
+	memory_fabric_close(self->fabric);
+	self->fabric = NULL;
+	EXPECT_EQ(NULL, other.mr);
+	EXPECT_EQ(NULL, self->registration.mr);
+}
+
+/* As when the device goes: whoever waits is told, and nothing new begins. */
+TEST_F_TIMEOUT(memory, a_client_that_fails_ends_what_is_under_way, 120)
+{
+	ASSERT_EQ(0, reader_start(self)) TH_LOG("%s", self->reason);
+	/* Of donors that are not there. */
+	ASSERT_NE(NULL, load(self, spread, 1, (struct memory_load_request){ 0 }));
+	memory_client_fail(self->client, -ENODEV, "the device is gone");
+	EXPECT_EQ(MEMORY_LOAD_FAILED, self->story.progress.state);
+	EXPECT_EQ(-ENODEV, self->story.progress.err);
+	EXPECT_STREQ("the device is gone", self->story.progress.reason);
+	EXPECT_TRUE(self->story.progress.quiet);
+	EXPECT_EQ(NULL, load(self, spread, 1, (struct memory_load_request){ 0 }));
 }
 
 TEST_HARNESS_MAIN

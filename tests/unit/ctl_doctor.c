@@ -121,8 +121,9 @@ static void a_sound_host_has_no_complaints(void **state)
 	const struct check *check;
 
 	(void)state;
+	/* No daemon runs here, nor can one be asked for its catalog. */
 	for (check = doctor_checks; check->name; check++) {
-		if (strcmp(check->name, "daemon"))
+		if (strcmp(check->name, "daemon") && strcmp(check->name, "catalog"))
 			assert_int_equal(look(check->name).status, DOCTOR_OK);
 	}
 }
@@ -247,6 +248,55 @@ static void rdma_ports_must_be_active(void **state)
 	expect("rdma", DOCTOR_WARN, "no RDMA device", "rdma link add");
 }
 
+/* What distmindd says, until the next. */
+static void daemon_says(const char *text)
+{
+	json_decref((json_t *)doctor.status);
+	doctor.status = text ? json_loads(text, 0, NULL) : NULL;
+	assert_true(!text || doctor.status);
+}
+
+#define SAYS(catalog, rdma)                                                                 \
+	"{\"host\": \"donor1\", \"catalog\": {\"kind\": \"etcd\", " catalog                 \
+	"}, \"rdma\": {" rdma "}}"
+#define SOUND "\"answers\": true, \"silent_ms\": 0, \"reason\": \"\", \"fix\": \"\", "
+
+static void a_catalog_that_does_not_answer_is_told(void **state)
+{
+	(void)state;
+	/* Nobody runs here who could be asked. */
+	expect("catalog", DOCTOR_SKIP, "not running", "");
+	daemon_says(SAYS(SOUND "\"member\": \"joined\", \"member_reason\": \"\"", ""));
+	expect("catalog", DOCTOR_OK, "in it as donor1", "");
+	daemon_says(SAYS("\"answers\": false, \"silent_ms\": 40000, \"reason\": \"etcd at "
+			 "http://x:2379: timed out\", \"fix\": \"see whether etcd runs\", "
+			 "\"member\": \"joined\", \"member_reason\": \"\"", ""));
+	expect("catalog", DOCTOR_FAIL, "no answer for 40 s", "see whether etcd runs");
+	expect("catalog", DOCTOR_FAIL, "http://x:2379: timed out", "");
+	daemon_says(SAYS(SOUND "\"member\": \"fenced\", \"member_reason\": \"\"", ""));
+	expect("catalog", DOCTOR_FAIL, "another host has joined as donor1", "another name");
+	daemon_says(SAYS(SOUND "\"member\": \"joining\", \"member_reason\": \"pool/generation/"
+			 "donor1: not a generation: delete the key\"", ""));
+	expect("catalog", DOCTOR_FAIL, "delete the key", "pool-left");
+	daemon_says(NULL);
+}
+
+static void a_device_that_is_not_used_is_told(void **state)
+{
+	(void)state;
+	daemon_says(SAYS(SOUND "\"member\": \"joined\"", "\"device\": \"rxe0\", \"reason\": "
+								 "\"\""));
+	expect("rdma", DOCTOR_OK, "distmindd uses rxe0", "");
+	daemon_says(SAYS(SOUND "\"member\": \"joined\"",
+			 "\"device\": \"\", \"reason\": \"no RDMA device has 10.0.0.1\""));
+	expect("rdma", DOCTOR_FAIL, "distmindd uses none: no RDMA device has 10.0.0.1",
+	       "distmindd.conf");
+	/* One that is not there cannot be used. */
+	drop("/sys/class/infiniband");
+	expect("rdma", DOCTOR_WARN, "no RDMA device", "rdma link add");
+	daemon_says(NULL);
+}
+
 static void a_memlock_limit_is_told(void **state)
 {
 	(void)state;
@@ -306,6 +356,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(lost_failing_and_draining_gpus_are_told, host_setup,
 						host_teardown),
 		cmocka_unit_test_setup_teardown(rdma_ports_must_be_active, host_setup,
+						host_teardown),
+		cmocka_unit_test_setup_teardown(a_catalog_that_does_not_answer_is_told, host_setup,
+						host_teardown),
+		cmocka_unit_test_setup_teardown(a_device_that_is_not_used_is_told, host_setup,
 						host_teardown),
 		cmocka_unit_test_setup_teardown(a_memlock_limit_is_told, host_setup, host_teardown),
 		cmocka_unit_test_setup_teardown(memory_wants_its_controller, host_setup,

@@ -433,8 +433,8 @@ static void hosts_are_listed(void **state)
 	(void)state;
 	kept.body = "{\"models\": [], \"hosts\": [{\"name\": \"donor1\", \"address\": "
 		    "\"10.77.0.2\", \"memory_total\": 1073741824, \"memory_free\": 1048576, "
-		    "\"live\": true}, {\"name\": \"donor2\", \"address\": \"\", "
-		    "\"memory_total\": 0, \"memory_free\": 0, \"live\": false}]}";
+		    "\"state\": \"live\"}, {\"name\": \"donor2\", \"address\": \"\", "
+		    "\"memory_total\": 0, \"memory_free\": 0, \"state\": \"away\"}]}";
 	expect("host", CTL_OK,
 	       "HOST   ADDRESS   STATE GIVES FREE\n"
 	       "donor1 10.77.0.2 live     1G   1M\n"
@@ -444,6 +444,22 @@ static void hosts_are_listed(void **state)
 	       "\"memory_total\": 0, \"memory_free\": 0}", "");
 	kept.body = "{\"hosts\": []}";
 	expect("host list", CTL_OK, "", "no hosts");
+}
+
+static void hosts_of_a_catalog_that_is_silent_are_not_called_live(void **state)
+{
+	(void)state;
+	kept.body = "{\"models\": [], \"hosts\": [{\"name\": \"donor1\", \"address\": "
+		    "\"10.77.0.2\", \"memory_total\": 1073741824, \"memory_free\": 1048576, "
+		    "\"state\": \"unknown\"}], \"status\": {\"host\": \"donor1\", "
+		    "\"catalog\": {\"kind\": \"etcd\", \"answers\": false, "
+		    "\"silent_ms\": 40123, \"reason\": \"etcd at http://x:2379: timed out\", "
+		    "\"fix\": \"etcdctl endpoint health\", \"member\": \"joined\"}}}";
+	expect("host list", CTL_FAILED, "donor1 10.77.0.2 unknown", "no answer for 40 s");
+	expect("host list", CTL_FAILED, "unknown", "etcd at http://x:2379: timed out");
+	expect("host list", CTL_FAILED, "unknown", "fix: etcdctl endpoint health");
+	expect("-j host list", CTL_FAILED, "\"state\": \"unknown\"", "no answer for 40 s");
+	expect("model list", CTL_FAILED, "unknown", "no answer for 40 s");
 }
 
 static void a_host_shows_how_long_its_turns_take(void **state)
@@ -494,7 +510,7 @@ static void the_list_shows_models_and_hosts(void **state)
 		       "\"resident\": [0, 2], \"shared_bytes\": 4096, \"uid\": 0, "
 		       "\"gid\": 0, \"mode\": 416}], "
 		       "\"hosts\": [{\"name\": \"donor1\", \"address\": \"10.77.0.2\", "
-		       "\"memory_total\": 1073741824, \"memory_free\": 1048576, \"live\": true}], "
+		       "\"memory_total\": 1073741824, \"memory_free\": 1048576, \"state\": \"live\"}], "
 		       "\"stored_bytes\": 1044480, "
 		       "\"cache\": {\"size\": 8388608, \"bytes\": 1048576, \"chunks\": 20, "
 		       "\"hits\": 60, \"misses\": 20, \"evictions\": 3}}";
@@ -644,6 +660,7 @@ int main(void)
 		TEST(a_dry_run_asks_nothing),
 		TEST(bad_chunks_are_a_failure),
 		TEST(hosts_are_listed),
+		TEST(hosts_of_a_catalog_that_is_silent_are_not_called_live),
 		TEST(a_host_shows_how_long_its_turns_take),
 		TEST(what_is_lost_with_a_host_is_told),
 		TEST(the_list_shows_models_and_hosts),

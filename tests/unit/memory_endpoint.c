@@ -4,6 +4,9 @@
 
 #include "verbs_fake.h"
 
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #define TOO_MUCH 100000 /* for one round, whatever it handles */
 
 static struct device {
@@ -114,7 +117,9 @@ static int setup(void **state)
 
 	device = (struct device){ 0 };
 	verbs_open(post_receive, poll_completions);
-	fabric = (struct memory_fabric){ .verbs = &verbs.context };
+	fabric = (struct memory_fabric){
+		.lock = PTHREAD_MUTEX_INITIALIZER, .verbs = &verbs.context,
+	};
 	*state = &fabric;
 	return 0;
 }
@@ -151,11 +156,47 @@ static void messages_without_end_do_not_make_a_round_without_end(void **state)
 	assert_true(memory_endpoint_bury(fabric));
 }
 
+/* Also of an id that is nobody's connection. */
+static void a_device_that_is_removed_is_told_to_the_owner(void **state)
+{
+	struct memory_fabric *fabric = *state;
+	uint64_t count = 0;
+
+	fabric->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	device.asking.verbs = &verbs.context;
+	device.event = (struct rdma_cm_event){
+		.id = &device.asking, .event = RDMA_CM_EVENT_DEVICE_REMOVAL,
+	};
+	assert_false(memory_fabric_removed(fabric));
+	memory_endpoint_events(fabric);
+	assert_true(memory_fabric_removed(fabric));
+	/* Once, though many say so. */
+	assert_int_equal(read(fabric->news, &count, sizeof(count)), sizeof(count));
+	assert_int_equal(count, 1);
+	close(fabric->news);
+}
+
+/* Another device of the host may go. */
+static void a_device_that_is_not_used_may_be_removed(void **state)
+{
+	struct memory_fabric *fabric = *state;
+	struct ibv_context other = { 0 };
+
+	device.asking.verbs = &other;
+	device.event = (struct rdma_cm_event){
+		.id = &device.asking, .event = RDMA_CM_EVENT_DEVICE_REMOVAL,
+	};
+	memory_endpoint_events(fabric);
+	assert_false(memory_fabric_removed(fabric));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(requests_without_end_do_not_make_a_round_without_end, setup),
 		cmocka_unit_test_setup(messages_without_end_do_not_make_a_round_without_end, setup),
+		cmocka_unit_test_setup(a_device_that_is_removed_is_told_to_the_owner, setup),
+		cmocka_unit_test_setup(a_device_that_is_not_used_may_be_removed, setup),
 	};
 
 	return cmocka_run_group_tests_name("memory_endpoint", tests, NULL, NULL);

@@ -44,6 +44,11 @@ void peers_close(struct peers *peers)
 	(void)peers;
 }
 
+void peers_reset(struct peers *peers)
+{
+	(void)peers;
+}
+
 void peers_update(struct peers *peers, const struct catalog *catalog)
 {
 	(void)peers;
@@ -94,6 +99,13 @@ void memory_client_close(struct memory_client *client)
 	(void)client;
 	while (donor.transfer)
 		end_transfer(donor.transfer);
+}
+
+void memory_client_fail(struct memory_client *client, int err, const char *reason)
+{
+	(void)client;
+	(void)err;
+	(void)reason;
 }
 
 int memory_client_donor_add(struct memory_client *client, const char *name,

@@ -270,7 +270,8 @@ static void expect_listed(int fd, const char *model, const char *host, bool ther
 		if (!strcmp(json_string_value(json_object_get(row, "name")), host))
 			found = row;
 	assert_int_equal(found != NULL, there);
-	assert_int_equal(json_is_true(json_object_get(found, "live")), live);
+	assert_int_equal(found && !strcmp(json_string_value(json_object_get(found, "state")),
+					  "live"), live);
 	json_decref(list);
 }
 

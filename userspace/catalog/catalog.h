@@ -141,6 +141,9 @@ int catalog_leave(struct catalog *catalog, catalog_done done, void *arg);
 int catalog_hold(struct catalog *catalog, const uint8_t *digest);
 int catalog_lose(struct catalog *catalog, const uint8_t *digest);
 bool catalog_holds(const struct catalog *catalog, const uint8_t *digest);
+/* As of catalog_join(), and may be empty; what cannot be one is left as it was. */
+void catalog_set_addresses(struct catalog *catalog, const char *address, const char *rdma_address,
+			   uint16_t rdma_port);
 /* At most what it donates. */
 void catalog_set_memory_free(struct catalog *catalog, uint64_t bytes);
 /* At most CATALOG_HOT_MAX names of models; what cannot be one is left out. */

@@ -590,13 +590,17 @@ static const struct catalog_store_ops embedded_ops = {
 	.close = embedded_close,
 };
 
-/* Signals are for the loop's thread. */
+/* Signals are for the loop's thread, but for those that say that this one has failed. */
 static int start_thread(struct embedded *store)
 {
 	sigset_t all, before;
 	int err;
 
 	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
+	sigdelset(&all, SIGFPE);
+	sigdelset(&all, SIGILL);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	err = -pthread_create(&store->thread, NULL, carry_out, store);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -265,7 +265,7 @@ static int on_keep(sd_event_source *source, uint64_t us, void *arg)
 	return 0;
 }
 
-static bool address_is_good(const char *address)
+bool catalog_address_is_good(const char *address)
 {
 	return !address[0] || catalog_name_is_good(address, CATALOG_ADDRESS_LEN, ":[]%");
 }
@@ -276,7 +276,7 @@ int catalog_join(struct catalog *catalog, const struct catalog_host *host, unsig
 	struct member *member = &catalog->member;
 
 	if (!catalog_name_is_good(host->name, CATALOG_HOST_LEN, "") ||
-	    !address_is_good(host->address) || !address_is_good(host->rdma_address) ||
+	    !catalog_address_is_good(host->address) || !catalog_address_is_good(host->rdma_address) ||
 	    host->memory_total > INT64_MAX || host->memory_free > host->memory_total || ttl_s < 1 ||
 	    ttl_s > 86400)
 		return -EINVAL;

@@ -387,6 +387,22 @@ int catalog_lose(struct catalog *catalog, const uint8_t *digest)
 	return 0;
 }
 
+void catalog_set_addresses(struct catalog *catalog, const char *address, const char *rdma_address,
+			   uint16_t rdma_port)
+{
+	struct catalog_host *host = &catalog->member.host;
+
+	if (!catalog_address_is_good(address) || !catalog_address_is_good(rdma_address) ||
+	    (!strcmp(host->address, address) && !strcmp(host->rdma_address, rdma_address) &&
+	     host->rdma_port == rdma_port))
+		return;
+	snprintf(host->address, sizeof(host->address), "%s", address);
+	snprintf(host->rdma_address, sizeof(host->rdma_address), "%s", rdma_address);
+	host->rdma_port = rdma_port;
+	catalog->member.host_dirty = true;
+	soon(catalog);
+}
+
 void catalog_set_memory_free(struct catalog *catalog, uint64_t bytes)
 {
 	struct member *member = &catalog->member;

@@ -143,6 +143,7 @@ int catalog_index(struct catalog *catalog, size_t bucket);
 
 /* member.c */
 int catalog_member_open(struct catalog *catalog);
+bool catalog_address_is_good(const char *address);
 void catalog_member_close(struct catalog *catalog);
 void catalog_member_seen(struct catalog *catalog, const struct catalog_host *host);
 

@@ -11,8 +11,10 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "../libdistmind/service.h"
 #include "noun.h"
 #include "options.h"
+#include "status.h"
 
 /* In the order in which one would repair them. */
 const struct check doctor_checks[] = {
@@ -22,6 +24,7 @@ const struct check doctor_checks[] = {
 	{ "abi", doctor_check_abi },
 	{ "nodes", doctor_check_nodes },
 	{ "daemon", doctor_check_daemon },
+	{ "catalog", doctor_check_catalog },
 	{ "gpus", doctor_check_gpus },
 	{ "rdma", doctor_check_rdma },
 	{ "memlock", doctor_check_memlock },
@@ -107,10 +110,15 @@ int doctor_command(struct ctl *ctl, int argc, char **argv)
 	struct utsname uts;
 	struct rlimit limit;
 	struct print print;
+	char silence[DISTMIND_SERVICE_REASON_LEN];
+	json_t *status;
 	int ret;
 
 	if (!ctl_arguments(ctl, argc, argv, 0))
 		return ctl->status;
+	status = status_ask(silence);
+	doctor.status = status;
+	doctor.silence = silence;
 	uname(&uts);
 	doctor.release = uts.release;
 	if (!getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY)
@@ -129,6 +137,7 @@ int doctor_command(struct ctl *ctl, int argc, char **argv)
 		print_row_close(&print);
 	}
 	print_list_close(&print);
+	json_decref(status);
 	ret = ctl_print_close(ctl, &print);
 	if (!ctl->json)
 		fprintf(ctl->out, "\n%u ok, %u warn, %u fail, %u skip\n", count[DOCTOR_OK],

@@ -3,6 +3,7 @@
 #ifndef DISTMINDCTL_DOCTOR_H
 #define DISTMINDCTL_DOCTOR_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,12 +21,14 @@ struct doctor {
 	const char *release;	/* the kernel's, as uname -r says */
 	uint64_t memlock;	/* bytes; UINT64_MAX for no limit */
 	bool may_lock;		/* CAP_IPC_LOCK: the limit does not count */
+	const json_t *status;	/* what distmindd says; NULL: nothing, and why */
+	const char *silence;
 };
 
 struct finding {
 	enum doctor_status status;
-	char text[256];
-	char fix[256];		/* empty if nothing is to be done */
+	char text[512];
+	char fix[512];		/* empty if nothing is to be done */
 };
 
 struct check {
@@ -61,6 +64,7 @@ void doctor_check_module(const struct doctor *doctor, struct finding *finding);
 void doctor_check_abi(const struct doctor *doctor, struct finding *finding);
 void doctor_check_nodes(const struct doctor *doctor, struct finding *finding);
 void doctor_check_daemon(const struct doctor *doctor, struct finding *finding);
+void doctor_check_catalog(const struct doctor *doctor, struct finding *finding);
 void doctor_check_gpus(const struct doctor *doctor, struct finding *finding);
 
 #endif /* DISTMINDCTL_DOCTOR_H */

@@ -8,6 +8,7 @@
 
 #include "../common/size.h"
 #include "doctor.h"
+#include "status.h"
 
 #define SECURE_BOOT_VARIABLE                                                                       \
 	"/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
@@ -149,6 +150,8 @@ void doctor_check_rdma(const struct doctor *doctor, struct finding *finding)
 		doctor_find(finding, DOCTOR_WARN,
 			    "see: rdma link; set its network device up: ip link set DEVICE up",
 			    "%u of %u devices active, %s is not", active, devices, down);
+	else if (doctor->status)
+		status_judge_rdma(doctor->status, devices, finding);
 	else
 		doctor_find(finding, DOCTOR_OK, NULL, "%u device%s active", devices,
 			    devices == 1 ? "" : "s");

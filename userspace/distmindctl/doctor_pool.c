@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "doctor.h"
+#include "status.h"
 
 #define DAEMON_LOCK "/run/distmind/distmindd.lock"
 #define NODE_DIR    "/dev/distmind"
@@ -129,7 +130,10 @@ void doctor_check_nodes(const struct doctor *doctor, struct finding *finding)
 	doctor_find(finding, DOCTOR_OK, NULL, NODE_DIR "/control and engine, as they should be");
 }
 
-void doctor_check_daemon(const struct doctor *doctor, struct finding *finding)
+enum running { RUNNING, STOPPED, UNKNOWN };
+
+/* errno says why it is not known. */
+static enum running daemon_runs(const struct doctor *doctor)
 {
 	char path[256];
 	int ret;
@@ -137,23 +141,43 @@ void doctor_check_daemon(const struct doctor *doctor, struct finding *finding)
 
 	doctor_path(doctor, path, sizeof(path), DAEMON_LOCK);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 && errno != ENOENT) {
-		doctor_find(finding, DOCTOR_SKIP, "run the doctor as root", DAEMON_LOCK ": %s",
-			    strerror(errno));
-		return;
-	}
+	if (fd < 0)
+		return errno == ENOENT ? STOPPED : UNKNOWN;
 	/* The daemon holds its lock exclusively as long as it lives. */
-	ret = fd < 0 ? 0 : flock(fd, LOCK_SH | LOCK_NB);
-	if (ret && errno == EWOULDBLOCK)
+	ret = flock(fd, LOCK_SH | LOCK_NB) ? errno : 0;
+	close(fd);
+	errno = ret;
+	return !ret ? STOPPED : ret == EWOULDBLOCK ? RUNNING : UNKNOWN;
+}
+
+void doctor_check_daemon(const struct doctor *doctor, struct finding *finding)
+{
+	switch (daemon_runs(doctor)) {
+	case RUNNING:
 		doctor_find(finding, DOCTOR_OK, NULL, "running");
-	else if (ret)
-		doctor_find(finding, DOCTOR_SKIP, NULL, "its lock cannot be tested: %s",
-			    strerror(errno));
-	else
+		break;
+	case STOPPED:
 		doctor_find(finding, DOCTOR_FAIL, "systemctl start distmindd",
 			    "not running: claims for vgpus go unanswered");
-	if (fd >= 0)
-		close(fd);
+		break;
+	case UNKNOWN:
+		doctor_find(finding, DOCTOR_SKIP, "run the doctor as root", DAEMON_LOCK ": %s",
+			    strerror(errno));
+		break;
+	}
+}
+
+void doctor_check_catalog(const struct doctor *doctor, struct finding *finding)
+{
+	if (doctor->status)
+		status_judge_catalog(doctor->status, finding);
+	else if (daemon_runs(doctor) == RUNNING)
+		doctor_find(finding, DOCTOR_FAIL,
+			    "see why: journalctl -u distmindd; then: systemctl restart distmindd",
+			    "distmindd has no memory pool, or does not answer: %s", doctor->silence);
+	else
+		doctor_find(finding, DOCTOR_SKIP, NULL,
+			    "cannot be told while distmindd is not running");
 }
 
 struct gpus {

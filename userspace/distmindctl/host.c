@@ -13,13 +13,14 @@
 
 void host_print(struct print *print, const json_t *host)
 {
-	bool live = json_is_true(json_object_get(host, "live"));
+	const char *state = reply_text(host, "state");
 
 	print_row_open(print);
 	print_text(print, "host", "HOST", reply_text(host, "name"));
 	print_text(print, "address", "ADDRESS", reply_text(host, "address"));
-	print_state(print, "state", "STATE", live ? "live" : "away",
-		    live ? PRINT_COLOUR_GOOD : PRINT_COLOUR_BAD);
+	print_state(print, "state", "STATE", state,
+		    !strcmp(state, "live") ? PRINT_COLOUR_GOOD :
+		    !strcmp(state, "away") ? PRINT_COLOUR_BAD : PRINT_COLOUR_WARN);
 	print_size(print, "memory_total", "GIVES", reply_number(host, "memory_total"));
 	print_size(print, "memory_free", "FREE", reply_number(host, "memory_free"));
 	print_row_close(print);

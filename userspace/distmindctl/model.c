@@ -13,6 +13,7 @@
 #include "options.h"
 #include "parse.h"
 #include "reply.h"
+#include "status.h"
 
 int model_fail(struct ctl *ctl, const struct distmind_service *service, int error,
 	       const char *doing)
@@ -191,6 +192,9 @@ int model_ask_list(struct ctl *ctl, const char *doing,
 	if (!ret) {
 		ret = distmind_service_object(&service, &reply, 0, &document);
 		ret = ret ? model_fail(ctl, &service, ret, doing) : print(ctl, document);
+		/* What is listed is what there was, and a script has to know. */
+		if (!status_warn(ctl, json_object_get(document, "status")))
+			ret = CTL_FAILED;
 		json_decref(document);
 	}
 	message_clear(&reply);

@@ -5,6 +5,7 @@
 #include "options.h"
 #include "parse.h"
 #include "pool_view.h"
+#include "status.h"
 
 /* Sums over gpus; what is left is of those that are ready. */
 struct totals {
@@ -151,6 +152,7 @@ int pool_show_command(struct ctl *ctl, int argc, char **argv)
 		print_list_close(&print);
 	}
 	ret = ctl_print_close(ctl, &print);
+	status_ask_and_warn(ctl);
 out:
 	pool_view_close(&view);
 	return ret;

@@ -31,6 +31,7 @@ struct memory_client {
 	pthread_cond_t hashed;
 	bool hashing; /* work() has given up the lock */
 	bool told; /* the owner knows that there is news */
+	bool failed;
 };
 
 static struct memory_client *client_of(struct memory_party *party)
@@ -212,6 +213,25 @@ void memory_client_close(struct memory_client *client)
 	free(client);
 }
 
+void memory_client_fail(struct memory_client *client, int err, const char *reason)
+{
+	struct memory_transfer *transfer;
+
+	client->failed = true;
+	pthread_mutex_lock(&client->fabric->lock);
+	while (client->hashing)
+		pthread_cond_wait(&client->hashed, &client->fabric->lock);
+	for (uint32_t i = 0; i < client->donor_count; i++) {
+		memory_link_destroy(client->links[i]);
+		client->links[i] = NULL;
+		memory_reader_link_down(client->reader, i, reason);
+	}
+	for (transfer = client->transfers; transfer; transfer = transfer->next)
+		memory_reader_abort(client->reader, transfer->load, err, reason, clock_ns());
+	pthread_mutex_unlock(&client->fabric->lock);
+	dispatch(&client->party);
+}
+
 static uint32_t find(const struct memory_client *client, const char *name)
 {
 	uint32_t i;
@@ -283,10 +303,11 @@ struct memory_transfer *memory_client_load(struct memory_client *client,
 					   const struct memory_transfer_ops *ops, void *arg,
 					   char reason[MEMORY_REASON_LEN])
 {
-	struct memory_transfer *transfer = calloc(1, sizeof(*transfer));
+	struct memory_transfer *transfer = client->failed ? NULL : calloc(1, sizeof(*transfer));
 
 	if (!transfer) {
-		snprintf(reason, MEMORY_REASON_LEN, "out of memory");
+		snprintf(reason, MEMORY_REASON_LEN, client->failed ? "the RDMA device is gone" :
+								     "out of memory");
 		return NULL;
 	}
 	transfer->ops = *ops;

@@ -47,6 +47,13 @@ int memory_client_open(struct memory_client **client, struct memory_fabric *fabr
 void memory_client_close(struct memory_client *client);
 
 /*
+ * Ends all connections and all transfers, with that error, and calls whom that concerns; no
+ * others can begin. For a device that is gone: what is left is to close the client. Not from
+ * within a callback.
+ */
+void memory_client_fail(struct memory_client *client, int err, const char *reason);
+
+/*
  * The index. Connects from now on; a name that is known gets its index again,
  * and the new address. A negative errno: -ENOSPC, -ENOMEM.
  */

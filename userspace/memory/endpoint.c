@@ -518,6 +518,14 @@ static void endpoint_event(struct memory_endpoint *endpoint, const struct rdma_c
 	}
 }
 
+static void device_removed(struct memory_fabric *fabric, const struct rdma_cm_id *id)
+{
+	if (fabric->removed || (id->verbs && id->verbs != fabric->verbs))
+		return;
+	fabric->removed = true;
+	memory_fabric_tell(fabric);
+}
+
 void memory_endpoint_events(struct memory_fabric *fabric)
 {
 	struct rdma_cm_event *event, copy;
@@ -530,6 +538,11 @@ void memory_endpoint_events(struct memory_fabric *fabric)
 		rdma_ack_cm_event(event);
 		context = copy.event == RDMA_CM_EVENT_CONNECT_REQUEST ? copy.listen_id->context :
 									copy.id->context;
+		if (copy.event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+			device_removed(fabric, copy.id);
+		/* Of the anchor nothing else is heard. */
+		if (!context)
+			continue;
 		if (copy.event == RDMA_CM_EVENT_CONNECT_REQUEST)
 			context->listener->requested(context->listener, copy.id,
 						     copy.param.conn.responder_resources);

@@ -3,9 +3,13 @@
 
 #include "../common/clock.h"
 #include "endpoint.h"
+#include "registration.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <limits.h>
 #include <netdb.h>
 #include <sched.h>
 #include <stdio.h>
@@ -205,39 +209,112 @@ static void *handle(void *arg)
 	return NULL;
 }
 
-/* The device that has this local address. */
-static struct ibv_context *find_address(struct memory_fabric *fabric, const char *text)
+/* The device that has this local address; its context stays as long as the anchor. */
+static bool bind_address(struct memory_fabric *fabric, struct sockaddr *address)
 {
-	const struct addrinfo hints = { .ai_flags = AI_NUMERICHOST };
-	struct ibv_context *verbs = NULL;
-	struct addrinfo *found;
 	struct rdma_cm_id *id;
 
-	if (getaddrinfo(text, NULL, &hints, &found))
-		return NULL;
-	if (!rdma_create_id(fabric->events, &id, NULL, RDMA_PS_TCP)) {
-		if (!rdma_bind_addr(id, found->ai_addr))
-			verbs = id->verbs;
+	if (rdma_create_id(fabric->events, &id, NULL, RDMA_PS_TCP))
+		return false;
+	if (rdma_bind_addr(id, address) || !id->verbs) {
 		rdma_destroy_id(id);
+		return false;
 	}
-	freeaddrinfo(found);
-	return verbs;
+	fabric->anchor = id;
+	fabric->verbs = id->verbs;
+	return true;
 }
 
-static int find_device(struct memory_fabric *fabric, const char *name, char *reason)
+static bool find_address(struct memory_fabric *fabric, const char *text)
+{
+	const struct addrinfo hints = { .ai_flags = AI_NUMERICHOST };
+	struct addrinfo *all;
+	bool found;
+
+	if (getaddrinfo(text, NULL, &hints, &all))
+		return false;
+	found = bind_address(fabric, all->ai_addr);
+	freeaddrinfo(all);
+	return found;
+}
+
+/* Is that network device one that the RDMA device works on? By the kernel's list of them. */
+static bool works_on(const struct ibv_device *device, const char *netdev)
+{
+	char path[2 * PATH_MAX], name[64];
+	struct dirent *entry;
+	bool found = false;
+	FILE *file;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "%s/ports/1/gid_attrs/ndevs", device->ibdev_path);
+	dir = opendir(path);
+	while (dir && !found && (entry = readdir(dir))) {
+		snprintf(path, sizeof(path), "%s/ports/1/gid_attrs/ndevs/%s", device->ibdev_path,
+			 entry->d_name);
+		file = entry->d_name[0] == '.' ? NULL : fopen(path, "re");
+		if (!file)
+			continue;
+		found = fscanf(file, "%63s", name) == 1 && !strcmp(name, netdev);
+		fclose(file);
+	}
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+/* By an address of its network device. */
+static bool find_by_netdev(struct memory_fabric *fabric, const struct ibv_device *device)
+{
+	struct ifaddrs *all, *one;
+	bool found = false;
+
+	if (getifaddrs(&all))
+		return false;
+	for (one = all; one && !found; one = one->ifa_next)
+		found = one->ifa_addr && one->ifa_name &&
+			(one->ifa_addr->sa_family == AF_INET ||
+			 one->ifa_addr->sa_family == AF_INET6) &&
+			works_on(device, one->ifa_name) &&
+			bind_address(fabric, one->ifa_addr);
+	freeifaddrs(all);
+	return found;
+}
+
+/*
+ * A device that has no network device under it. The connection manager opens all devices for
+ * that, and would keep them from being removed: the last resort.
+ */
+static bool find_among_all(struct memory_fabric *fabric, const char *name)
 {
 	int count;
 
 	fabric->devices = rdma_get_devices(&count);
-	for (int i = 0; fabric->devices && i < count; i++) {
-		if (name && strcmp(ibv_get_device_name(fabric->devices[i]->device), name))
+	for (int i = 0; fabric->devices && i < count && !fabric->verbs; i++)
+		if (!name || !strcmp(ibv_get_device_name(fabric->devices[i]->device), name))
+			fabric->verbs = fabric->devices[i];
+	return fabric->verbs;
+}
+
+static bool find_name(struct memory_fabric *fabric, const char *name)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	bool found = false, any = false;
+
+	for (size_t i = 0; list && list[i] && !found; i++) {
+		if (name && strcmp(ibv_get_device_name(list[i]), name))
 			continue;
-		fabric->verbs = fabric->devices[i];
-		return 0;
+		any = true;
+		found = find_by_netdev(fabric, list[i]);
 	}
-	if (name && fabric->devices)
-		fabric->verbs = find_address(fabric, name);
-	if (fabric->verbs)
+	if (list)
+		ibv_free_device_list(list);
+	return found || (any && find_among_all(fabric, name));
+}
+
+static int find_device(struct memory_fabric *fabric, const char *name, char *reason)
+{
+	if (find_name(fabric, name) || (name && find_address(fabric, name)))
 		return 0;
 	if (name)
 		snprintf(reason, MEMORY_REASON_LEN,
@@ -281,22 +358,67 @@ static int watch(struct memory_fabric *fabric, int fd)
 	return 0;
 }
 
+const char *memory_fabric_device(const struct memory_fabric *fabric)
+{
+	return ibv_get_device_name(fabric->verbs->device);
+}
+
+bool memory_fabric_removed(struct memory_fabric *fabric)
+{
+	bool removed;
+
+	pthread_mutex_lock(&fabric->lock);
+	removed = fabric->removed;
+	pthread_mutex_unlock(&fabric->lock);
+	return removed;
+}
+
+bool memory_fabric_lost(struct memory_fabric *fabric)
+{
+	/* The first thing that goes, before anybody is waited for. */
+	return memory_fabric_removed(fabric) || access(fabric->verbs->device->dev_path, F_OK);
+}
+
+/*
+ * The kernel waits until the descriptors of a device that goes are closed. They are the
+ * connection manager's, which keeps them until another device comes, and has no call for this.
+ * Their numbers stay taken, so that it closes no others when it comes to that.
+ */
+static void let_go(const struct ibv_context *verbs)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null < 0)
+		return;
+	dup3(null, verbs->cmd_fd, O_CLOEXEC);
+	dup3(null, verbs->async_fd, O_CLOEXEC);
+	close(null);
+}
+
 static void dismantle(struct memory_fabric *fabric)
 {
+	bool lost = fabric->verbs && memory_fabric_lost(fabric);
+
+	while (!LIST_EMPTY(&fabric->registrations))
+		memory_registration_end(LIST_FIRST(&fabric->registrations));
 	if (fabric->news >= 0)
 		close(fabric->news);
 	if (fabric->kick >= 0)
 		close(fabric->kick);
 	if (fabric->epoll >= 0)
 		close(fabric->epoll);
-	if (fabric->events)
-		rdma_destroy_event_channel(fabric->events);
 	if (fabric->completions)
 		ibv_destroy_comp_channel(fabric->completions);
 	if (fabric->pd)
 		ibv_dealloc_pd(fabric->pd);
+	if (lost)
+		let_go(fabric->verbs);
+	if (fabric->anchor)
+		rdma_destroy_id(fabric->anchor);
 	if (fabric->devices)
 		rdma_free_devices(fabric->devices);
+	if (fabric->events)
+		rdma_destroy_event_channel(fabric->events);
 	pthread_mutex_destroy(&fabric->lock);
 	free(fabric);
 }
@@ -343,6 +465,7 @@ int memory_fabric_open(struct memory_fabric **result, const char *device,
 	if (!fabric)
 		return -ENOMEM;
 	fabric->epoll = fabric->kick = fabric->news = -1;
+	LIST_INIT(&fabric->registrations);
 	pthread_mutex_init(&fabric->lock, NULL);
 	err = assemble(fabric, device, reason);
 	if (!err) {

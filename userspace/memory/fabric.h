@@ -6,13 +6,18 @@
  *
  * Two threads. The owner is the one that opened the fabric (the daemon's loop);
  * only it calls functions of this library that take a fabric, donor, client or
- * registration cache. The fabric's own thread calls run() and work() of parties
+ * registration. The fabric's own thread calls run() and work() of parties
  * and everything of endpoints. One lock covers all that both touch: the fabric's
  * thread has it whenever it is awake, the owner takes it inside of calls. News
  * for the owner go through a descriptor: when it is readable, the owner calls
  * memory_fabric_dispatch(), which calls dispatch() of parties, without the lock
  * and in the owner's thread. So callbacks may call anything, but not start or stop
  * parties.
+ *
+ * Devices go: a driver that is unloaded, a NIC that is unplugged, `rdma link delete`. Whoever does
+ * that may have to wait, in the kernel, until nobody uses the device any more. So the owner asks
+ * memory_fabric_removed() after each dispatch and memory_fabric_lost() now and then; if one says
+ * so, it fails its client, stops its parties, and closes the fabric.
  */
 #ifndef DISTMIND_MEMORY_FABRIC_H
 #define DISTMIND_MEMORY_FABRIC_H
@@ -23,10 +28,12 @@
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 
 struct memory_endpoint;
 struct memory_fabric;
+struct memory_registration;
 
 struct memory_party {
 	/* Acts on what has happened, with the lock; returns when to be called again. */
@@ -53,8 +60,13 @@ struct memory_fabric {
 	struct memory_endpoint *endpoints; /* that have one */
 	struct memory_endpoint *dying;
 	struct memory_party *parties;
+	/* Keeps the device's context, which is the connection manager's own: one of these. */
+	struct rdma_cm_id *anchor;
 	struct ibv_context **devices;
+	LIST_HEAD(, memory_registration) registrations; /* the owner's alone */
+	bool no_dmabuf; /* the device has said so */
 	int epoll, kick, news;
+	bool removed; /* so the connection manager has said */
 	bool stopping;
 	pthread_t thread;
 };
@@ -66,8 +78,17 @@ struct memory_fabric {
  */
 int memory_fabric_open(struct memory_fabric **fabric, const char *device,
 		       char reason[MEMORY_REASON_LEN]);
-/* All parties must be gone. */
+/*
+ * All parties must be gone. Ends all registrations. If the device is lost, whoever removes it need
+ * not wait any longer.
+ */
 void memory_fabric_close(struct memory_fabric *fabric);
+
+/* Its device. */
+const char *memory_fabric_device(const struct memory_fabric *fabric);
+/* Is the device gone, or about to go? By what the connection manager says; by a look at sysfs. */
+bool memory_fabric_removed(struct memory_fabric *fabric);
+bool memory_fabric_lost(struct memory_fabric *fabric);
 
 /* To poll for reading, and what to call then. */
 int memory_fabric_fd(const struct memory_fabric *fabric);

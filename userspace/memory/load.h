@@ -64,7 +64,7 @@ enum memory_load_state {
 
 struct memory_load_progress {
 	enum memory_load_state state;
-	int err; /* of a failed load: -ETIMEDOUT, -ENOENT, -ECANCELED */
+	int err; /* of a failed load: -ETIMEDOUT, -ENOENT, -ECANCELED, -ENODEV */
 	bool quiet; /* it has ended and no READ can touch its memory any more */
 	uint32_t groups_done;
 	uint32_t groups_clear; /* done, and no READ can touch their memory any more */

@@ -353,6 +353,15 @@ void memory_reader_cancel(struct memory_reader *reader, struct memory_load *load
 	end(reader, load, -ECANCELED, now);
 }
 
+void memory_reader_abort(struct memory_reader *reader, struct memory_load *load, int err,
+			 const char *reason, uint64_t now)
+{
+	if (load->progress.state != MEMORY_LOAD_RUNNING)
+		return;
+	snprintf(load->progress.reason, MEMORY_REASON_LEN, "%s", reason);
+	end(reader, load, err, now);
+}
+
 void memory_reader_forget(struct memory_reader *reader, struct memory_load *load)
 {
 	struct memory_load **at;

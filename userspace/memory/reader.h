@@ -110,6 +110,9 @@ void memory_reader_extend(struct memory_reader *reader, struct memory_load *load
 			  enum memory_class class, uint64_t deadline_ns, uint64_t now);
 /* Ends it, if it has not ended; it becomes quiet later. */
 void memory_reader_cancel(struct memory_reader *reader, struct memory_load *load, uint64_t now);
+/* The same, for that reason. */
+void memory_reader_abort(struct memory_reader *reader, struct memory_load *load, int err,
+			 const char *reason, uint64_t now);
 /* The load must be quiet; the caller does not have it any more. */
 void memory_reader_forget(struct memory_reader *reader, struct memory_load *load);
 /* A load whose progress has changed since it was last returned, or NULL. */

@@ -50,7 +50,7 @@ ask() { # HOST WHAT
 
 # What a donor does until it is told to end.
 serve() {
-	local order
+	local order netdev
 
 	while :; do
 		for order in "$DISTMIND_SHARED/ask.$DISTMIND_HOST".*; do
@@ -62,6 +62,12 @@ serve() {
 				rm -f "$work/socket"
 				;;
 			start*) start_host || return ;;
+			# The order is not acknowledged if it hangs.
+			unlink*)
+				netdev=$(rdma link show rxe0/1 | sed 's/.* netdev \([^ ]*\).*/\1/')
+				timeout 15 rdma link delete rxe0 || return
+				;;
+			relink*) rdma link add rxe0 type rxe netdev "$netdev" || return ;;
 			end)
 				stop TERM $daemon
 				touch "$DISTMIND_SHARED/done.$DISTMIND_HOST.end"

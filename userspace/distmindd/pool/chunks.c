@@ -3,14 +3,12 @@
 
 #include "../common/log.h"
 #include "../common/turns.h"
+#include "rdma.h"
 
 #include "../../memory/check.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -42,17 +40,6 @@ struct chunks_arrival {
 	TAILQ_ENTRY(chunks_arrival) link;
 };
 
-/* The network while a thread opens it; it is the chunks' when that is done. */
-struct chunks_opening {
-	struct worker_job job;
-	struct chunks *chunks;
-	struct network network;
-	struct network_request request;
-	char device[sizeof(((struct config_models *)0)->rdma_device)];
-	int err;
-	char reason[MEMORY_REASON_LEN];
-};
-
 /* A chunk on its way to the disk. It can be read, but the catalog does not count on it yet. */
 struct chunks_store {
 	struct chunks *chunks;
@@ -62,24 +49,6 @@ struct chunks_store {
 	TAILQ_ENTRY(chunks_store) link;
 };
 
-/* The first IPv4 address that is not of a loopback; stays empty if there is none. */
-static void find_address(char *address, size_t room)
-{
-	struct ifaddrs *all, *one;
-
-	if (getifaddrs(&all))
-		return;
-	for (one = all; one; one = one->ifa_next) {
-		if (!one->ifa_addr || one->ifa_addr->sa_family != AF_INET ||
-		    (one->ifa_flags & IFF_LOOPBACK) || !(one->ifa_flags & IFF_UP))
-			continue;
-		inet_ntop(AF_INET, &((struct sockaddr_in *)one->ifa_addr)->sin_addr, address,
-			  (socklen_t)room);
-		break;
-	}
-	freeifaddrs(all);
-}
-
 static int name_host(struct chunks *chunks, const struct config_models *config)
 {
 	struct catalog_host *host = &chunks->host;
@@ -88,42 +57,11 @@ static int name_host(struct chunks *chunks, const struct config_models *config)
 		snprintf(host->name, sizeof(host->name), "%s", config->host);
 	else if (gethostname(host->name, sizeof(host->name) - 1) || !host->name[0])
 		return -errno;
-	if (config->address[0])
-		snprintf(host->address, sizeof(host->address), "%s", config->address);
-	else
-		find_address(host->address, sizeof(host->address));
+	snprintf(host->address, sizeof(host->address), "%s", config->address);
 	host->memory_total = config->donor_memory;
 	host->memory_free = config->donor_memory;
 	chunks->donates = config->donor_memory;
 	return 0;
-}
-
-static int on_news(sd_event_source *source, int fd, uint32_t revents, void *arg)
-{
-	struct chunks *chunks = arg;
-
-	(void)source;
-	(void)fd;
-	(void)revents;
-	turns_name("transfers");
-	memory_fabric_dispatch(chunks->network.fabric);
-	return 0;
-}
-
-static void on_donor(void *arg, uint32_t donor, bool up, const char *reason)
-{
-	struct memory_reader_donor stats = { 0 };
-	struct chunks *chunks = arg;
-
-	/* Every attempt that fails is told; one line is enough. */
-	if (donor >= MEMORY_DONORS_MAX || chunks->connected[donor] == up)
-		return;
-	chunks->connected[donor] = up;
-	memory_client_donor_stats(chunks->network.client, donor, &stats);
-	if (up)
-		log_info("donor-connected", LOG_S("host", stats.name));
-	else
-		log_info("donor-disconnected", LOG_S("host", stats.name), LOG_S("reason", reason));
 }
 
 /* When others can be told how to read from this host. What it has is said one by one. */
@@ -132,8 +70,6 @@ static int join(struct chunks *chunks)
 	struct memory_arena_stats stats;
 	int err;
 
-	if (!chunks->catalog)
-		return 0; /* chunks_join() follows */
 	memory_arena_stats(chunks->arena, &stats);
 	if (chunks->donates)
 		chunks->host.memory_free = stats.size - stats.used;
@@ -141,69 +77,6 @@ static int join(struct chunks *chunks)
 	if (err)
 		log_error("pool-not-joined", LOG_S("reason", strerror(-err)));
 	return err;
-}
-
-static void open_work(struct worker_job *job)
-{
-	struct chunks_opening *opening = (struct chunks_opening *)job;
-
-	opening->err = network_open(&opening->network, &opening->request, opening->reason);
-}
-
-static int start_network(struct chunks *chunks, struct chunks_opening *opening)
-{
-	int err = sd_event_add_io(chunks->loop, &chunks->news,
-				  memory_fabric_fd(opening->network.fabric), EPOLLIN, on_news,
-				  chunks);
-
-	if (err < 0) {
-		snprintf(opening->reason, sizeof(opening->reason), "%s", strerror(-err));
-		network_close(&opening->network);
-		return err;
-	}
-	chunks->network = opening->network;
-	snprintf(chunks->host.rdma_address, sizeof(chunks->host.rdma_address), "%s",
-		 chunks->host.address);
-	chunks->host.rdma_port = opening->request.port;
-	return 0;
-}
-
-static void open_done(struct worker_job *job, bool dropped)
-{
-	struct chunks_opening *opening = (struct chunks_opening *)job;
-	struct chunks *chunks = opening->chunks;
-
-	chunks->opening = NULL;
-	if (dropped) {
-		network_close(&opening->network);
-		free(opening);
-		return;
-	}
-	if (!opening->err)
-		opening->err = start_network(chunks, opening);
-	if (opening->err)
-		log_info("no-rdma", LOG_S("reason", opening->reason));
-	free(opening);
-	join(chunks);
-}
-
-static int prepare_network(struct chunks *chunks, const struct config_models *config)
-{
-	struct chunks_opening *opening = calloc(1, sizeof(*opening));
-
-	if (!opening)
-		return -ENOMEM;
-	memcpy(opening->device, config->rdma_device, sizeof(opening->device));
-	opening->job.work = open_work;
-	opening->job.done = open_done;
-	opening->chunks = chunks;
-	opening->request = (struct network_request){
-		.arena = chunks->arena, .name = chunks->host.name, .address = chunks->host.address,
-		.device = opening->device, .port = (uint16_t)config->rdma_port,
-		.donor_changed = on_donor, .arg = chunks,
-	};
-	chunks->opening = opening;
-	return 0;
 }
 
 /*
@@ -287,8 +160,7 @@ static int on_begin(sd_event_source *source, void *arg)
 	turns_name("start");
 	if (err)
 		on_restore_ended(chunks, err);
-	chunks->opening_begun = true;
-	worker_add(chunks->worker, &chunks->opening->job);
+	rdma_begin(chunks);
 	return 0;
 }
 
@@ -322,7 +194,7 @@ int chunks_open(struct chunks *chunks, sd_event *loop, const struct config_model
 	if (!err)
 		err = open_spool(chunks, config->spool);
 	if (!err)
-		err = prepare_network(chunks, config);
+		err = rdma_open(chunks, config);
 	if (!err)
 		err = sd_event_add_defer(loop, &chunks->begin, on_begin, chunks);
 	if (err < 0) {
@@ -338,11 +210,7 @@ void chunks_stop(struct chunks *chunks)
 	chunks->begin = sd_event_source_disable_unref(chunks->begin);
 	worker_close(chunks->worker);
 	chunks->worker = NULL;
-	if (!chunks->opening_begun)
-		free(chunks->opening);
-	chunks->opening = NULL;
-	chunks->news = sd_event_source_disable_unref(chunks->news);
-	network_stop(&chunks->network);
+	rdma_stop(chunks);
 	chunks->stored = sd_event_source_disable_unref(chunks->stored);
 	if (chunks->spooler)
 		memory_spooler_stop(chunks->spooler);
@@ -366,7 +234,7 @@ void chunks_close(struct chunks *chunks)
 	if (!chunks->arena)
 		return;
 	chunks_stop(chunks);
-	network_close(&chunks->network);
+	rdma_close(chunks);
 	memory_spooler_close(chunks->spooler);
 	while (!TAILQ_EMPTY(&chunks->stores))
 		end_store(TAILQ_FIRST(&chunks->stores));
@@ -379,7 +247,8 @@ void chunks_close(struct chunks *chunks)
 int chunks_join(struct chunks *chunks, struct catalog *catalog)
 {
 	chunks->catalog = catalog;
-	return chunks->opening ? 0 : join(chunks);
+	/* Else with the first look for a device, so that others can be told of it at once. */
+	return rdma_looked(chunks) ? join(chunks) : 0;
 }
 
 bool chunks_have(struct chunks *chunks, const uint8_t *digest)

@@ -33,10 +33,8 @@ struct chunks {
 	} restore; /* of what the spool has from before */
 	struct cache *cache; /* NULL: none */
 	struct network network;
-	struct chunks_opening *opening; /* the network is not open yet; a thread's once begun */
-	bool opening_begun;
+	struct rdma *rdma;	/* what follows the network's device */
 	sd_event_source *begin; /* of that, and of the restore */
-	sd_event_source *news; /* of it */
 	sd_event *loop; /* not owned */
 	struct worker *worker;
 	TAILQ_HEAD(, chunks_arrival) arrivals; /* under way; owned */
@@ -59,8 +57,8 @@ struct chunks_wait {
 
 /*
  * Neither waits for the spool nor for the RDMA device: what is in the one is here by and by,
- * and with the other the pool is joined. No RDMA device is no error. What is wrong has been
- * logged.
+ * and with the first look for the other the pool is joined. No RDMA device is no error: one
+ * may come. What is wrong has been logged.
  */
 int chunks_open(struct chunks *chunks, sd_event *loop, const struct config_models *config);
 /*

@@ -3,6 +3,7 @@
 
 #include "../common/turn.h"
 #include "../common/turns.h"
+#include "rdma.h"
 
 #include "../../sharding/sharding.h"
 
@@ -99,11 +100,11 @@ static int lacking(struct fill *fill, const struct model_chunk *chunk, char *rea
 					     1);
 
 	model_digest_format(&chunk->digest, text);
-	if (fill->chunks->restore.under_way || fill->chunks->opening) {
+	if (fill->chunks->restore.under_way || !rdma_looked(fill->chunks)) {
 		snprintf(reason, MEMORY_REASON_LEN,
 			 "chunk %s is not here yet: this host has just started, and %s: try again",
 			 text,
-			 fill->chunks->opening ? "opens its RDMA device" : "reads its spool");
+			 rdma_looked(fill->chunks) ? "reads its spool" : "opens its RDMA device");
 		return -EAGAIN;
 	}
 	if (!count)

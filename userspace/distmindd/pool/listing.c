@@ -3,6 +3,7 @@
 
 #include "../common/turns.h"
 #include "models.h"
+#include "status.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -39,19 +40,32 @@ static json_t *describe_model(const struct models *models, const struct survey_m
 			 resident, "shared_bytes", (json_int_t)row->shared);
 }
 
+struct hosts {
+	json_t *rows;
+	bool known; /* who is live */
+};
+
 static void list_host(const struct catalog_host *host, void *arg)
 {
-	json_array_append_new(arg, json_pack("{s:s, s:s, s:I, s:I, s:b}", "name", host->name,
-					     "address", host->address, "memory_total",
-					     (json_int_t)host->memory_total, "memory_free",
-					     (json_int_t)host->memory_free, "live", 1));
+	struct hosts *hosts = arg;
+
+	json_array_append_new(hosts->rows,
+			      json_pack("{s:s, s:s, s:I, s:I, s:s}", "name", host->name, "address",
+					host->address, "memory_total",
+					(json_int_t)host->memory_total, "memory_free",
+					(json_int_t)host->memory_free, "state",
+					hosts->known ? "live" : "unknown"));
 }
 
 /* Where it was, and what it gave, went with it. */
 static void list_away(const char *name, void *arg)
 {
-	json_array_append_new(arg, json_pack("{s:s, s:s, s:i, s:i, s:b}", "name", name, "address",
-					     "", "memory_total", 0, "memory_free", 0, "live", 0));
+	struct hosts *hosts = arg;
+
+	json_array_append_new(hosts->rows,
+			      json_pack("{s:s, s:s, s:i, s:i, s:s}", "name", name, "address", "",
+					"memory_total", 0, "memory_free", 0, "state",
+					hosts->known ? "away" : "unknown"));
 }
 
 /* Of this host; null: it has none. */
@@ -71,15 +85,20 @@ static json_t *describe_cache(struct cache *cache)
 static int make(struct models *models)
 {
 	const struct survey_rows *survey = &models->survey.rows;
-	json_t *rows = json_array(), *hosts = json_array();
+	struct hosts hosts = {
+		.rows = json_array(), .known = !catalog_silent_us(models->catalog),
+	};
+	json_t *rows = json_array();
 
 	for (size_t i = 0; i < survey->count; i++)
 		json_array_append_new(rows, describe_model(models, &survey->models[i]));
-	catalog_host_each(models->catalog, list_host, hosts);
-	catalog_host_each_away(models->catalog, list_away, hosts);
-	return message_memfd_json(json_pack("{s:o, s:o, s:I, s:o}", "models", rows, "hosts", hosts,
-					    "stored_bytes", (json_int_t)survey->stored, "cache",
-					    describe_cache(models->chunks.cache)));
+	catalog_host_each(models->catalog, list_host, &hosts);
+	catalog_host_each_away(models->catalog, list_away, &hosts);
+	return message_memfd_json(json_pack("{s:o, s:o, s:I, s:o, s:o}", "models", rows, "hosts",
+					    hosts.rows, "stored_bytes",
+					    (json_int_t)survey->stored, "cache",
+					    describe_cache(models->chunks.cache), "status",
+					    status_describe(models)));
 }
 
 static void on_survey(struct survey_wait *wait, int err)

@@ -3,6 +3,8 @@
 
 #include "../../catalog/tls.h"
 #include "../common/log.h"
+#include "rdma.h"
+#include "status.h"
 #include "verify.h"
 
 #include <errno.h>
@@ -32,6 +34,30 @@ static void on_member(enum catalog_member_state state, const char *why, void *ar
 	else
 		log_warning(state == CATALOG_FENCED ? "pool-fenced" : "pool-left",
 			    LOG_S("host", models->chunks.host.name), LOG_S("reason", why));
+	on_changed(models);
+}
+
+static void on_silent(const char *why, void *arg)
+{
+	struct models *models = arg;
+	char fix[STATUS_FIX_LEN];
+
+	log_warning("catalog-silent", LOG_S("reason", why),
+		    LOG_S("fix", status_catalog_fix(models, fix)));
+}
+
+static void on_answers(uint64_t silent_us, void *arg)
+{
+	(void)arg;
+	log_info("catalog-answers", LOG_U("silent_ms", silent_us / 1000));
+}
+
+static void on_rdma(void *arg, bool up)
+{
+	struct models *models = arg;
+
+	if (!up)
+		peers_reset(&models->peers);
 	on_changed(models);
 }
 
@@ -78,12 +104,16 @@ static int open_catalog(struct models *models, const struct config_models *confi
 {
 	const struct catalog_options options = {
 		.pool = config->pool, .list_ms = LIST_MS, .digests = manifests_learn,
-		.changed = on_changed, .member = on_member, .arg = models,
+		.changed = on_changed, .member = on_member, .silent = on_silent,
+		.answers = on_answers, .arg = models,
 	};
 	char error[CATALOG_ERROR_LEN] = "";
 	struct catalog_store *store = open_store(models->loop, config, error);
 	int err;
 
+	models->etcd = config->etcd;
+	snprintf(models->store, sizeof(models->store), "%s",
+		 config->etcd ? config->endpoints : config->catalog);
 	if (store)
 		models->catalog = catalog_open(models->loop, store, &options);
 	if (models->catalog)
@@ -113,6 +143,7 @@ struct models *models_open(sd_event *loop, struct distmind_pool *kernel,
 	if (chunks_open(&models->chunks, loop, config) || open_catalog(models, config))
 		goto err_close;
 	peers_open(&models->peers, &models->chunks);
+	rdma_watch(&models->chunks, on_rdma, models);
 	heat_init(&models->heat, config->hot_half_life_us);
 	if (survey_open(&models->survey, loop, models->catalog) ||
 	    showings_open(&models->showings, loop) ||

@@ -21,6 +21,8 @@ struct models {
 	struct distmind_pool *kernel; /* not owned */
 	struct errands *errands;      /* what may take long */
 	struct catalog *catalog;
+	bool etcd;	 /* is where the catalog is kept */
+	char store[512]; /* its servers, or the file */
 	struct chunks chunks;
 	struct peers peers;
 	struct heat heat;

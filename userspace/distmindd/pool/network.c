@@ -12,7 +12,6 @@
 #define PINS 4096
 #define DEPTH 16
 #define READ_SIZE (1U << 20)
-#define REGISTERED_MAX (16ULL << 30)
 
 static int open_donor(struct network *network, const struct network_request *request, char *reason)
 {
@@ -42,15 +41,9 @@ static int open_client(struct network *network, const struct network_request *re
 
 	if (err)
 		return err;
-	network->registrations = memory_registrations_create(network->fabric, REGISTERED_MAX);
-	if (!network->registrations) {
-		snprintf(reason, MEMORY_REASON_LEN, "out of memory");
-		return -ENOMEM;
-	}
-	return memory_registration_get(network->registrations, UINT64_MAX,
-				       memory_arena_base(request->arena),
-				       memory_arena_size(request->arena), -1,
-				       &network->registration, reason);
+	return memory_registration_begin(&network->registration, network->fabric,
+					 memory_arena_base(request->arena),
+					 memory_arena_size(request->arena), -1, reason);
 }
 
 int network_open(struct network *network, const struct network_request *request,
@@ -73,6 +66,15 @@ int network_open(struct network *network, const struct network_request *request,
 	return err;
 }
 
+void network_move(struct network *from, struct network *to)
+{
+	to->fabric = from->fabric;
+	to->donor = from->donor;
+	to->client = from->client;
+	memory_registration_move(&from->registration, &to->registration);
+	*from = (struct network){ 0 };
+}
+
 void network_stop(struct network *network)
 {
 	memory_client_close(network->client);
@@ -83,9 +85,7 @@ void network_close(struct network *network)
 {
 	network_stop(network);
 	memory_donor_stop(network->donor);
-	if (network->registration.entry)
-		memory_registration_put(network->registrations, &network->registration);
-	memory_registrations_destroy(network->registrations);
+	memory_registration_end(&network->registration);
 	memory_fabric_close(network->fabric);
 	*network = (struct network){ 0 };
 }

@@ -16,7 +16,6 @@ struct network {
 	struct memory_fabric *fabric;
 	struct memory_donor *donor;
 	struct memory_client *client;
-	struct memory_registrations *registrations;
 	struct memory_registration registration; /* of the arena, to read into it */
 };
 
@@ -34,6 +33,8 @@ struct network_request {
 /* Waits. Calls nobody back but from memory_fabric_dispatch(). A negative errno and why. */
 int network_open(struct network *network, const struct network_request *request,
 		 char reason[MEMORY_REASON_LEN]);
+/* What is open, to another place. */
+void network_move(struct network *from, struct network *to);
 /* No transfer after this, and nobody is called. */
 void network_stop(struct network *network);
 void network_close(struct network *network);

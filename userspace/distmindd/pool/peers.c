@@ -19,7 +19,6 @@ struct peer {
 	bool seen; /* by the update under way */
 };
 
-
 void peers_open(struct peers *peers, struct chunks *chunks)
 {
 	*peers = (struct peers){ .chunks = chunks };
@@ -29,6 +28,12 @@ void peers_close(struct peers *peers)
 {
 	free(peers->rows);
 	*peers = (struct peers){ 0 };
+}
+
+void peers_reset(struct peers *peers)
+{
+	for (size_t i = 0; i < peers->count; i++)
+		peers->rows[i].live = false;
 }
 
 static struct peer *row_of(const struct peers *peers, const char *host)

@@ -36,14 +36,6 @@ uint64_t resident_final(const struct resident *resident)
  * The end of a load
  */
 
-static void drop_registration(struct resident *resident)
-{
-	if (!resident->registration.entry)
-		return;
-	memory_registration_drop(resident->chunks->network.registrations, (uintptr_t)resident);
-	memory_registration_put(resident->chunks->network.registrations, &resident->registration);
-}
-
 static void return_loans(struct resident *resident)
 {
 	while (resident->lender_count)
@@ -79,7 +71,7 @@ static void settle(struct resident *resident)
 {
 	if (resident->fill || resident->state == RESIDENT_LOADING)
 		return;
-	drop_registration(resident);
+	memory_registration_end(&resident->registration);
 	drop_staging(resident);
 	return_loans(resident);
 	resident->quiet = true;
@@ -201,7 +193,7 @@ void resident_destroy(struct resident *resident)
 	audit_cancel(resident->audit);
 	return_loans(resident);
 	drop_staging(resident);
-	drop_registration(resident);
+	memory_registration_end(&resident->registration);
 	distmind_timeline_destroy(resident->timeline);
 	distmind_buffer_destroy(resident->buffer);
 	if (resident->tensors >= 0)
@@ -237,12 +229,11 @@ static int register_memory(struct resident *resident, struct distmind_buffer *bu
 {
 	int dmabuf, err;
 
-	if (!resident->chunks->network.registrations)
+	if (!resident->chunks->network.fabric)
 		return 0;
 	dmabuf = distmind_buffer_export(buffer, DISTMIND_EXPORT_CLOEXEC | DISTMIND_EXPORT_RDWR);
-	err = memory_registration_get(resident->chunks->network.registrations, (uintptr_t)resident, address,
-				      distmind_buffer_size(buffer), dmabuf,
-				      &resident->registration, reason);
+	err = memory_registration_begin(&resident->registration, resident->chunks->network.fabric,
+					address, distmind_buffer_size(buffer), dmabuf, reason);
 	if (dmabuf >= 0)
 		close(dmabuf);
 	return err;

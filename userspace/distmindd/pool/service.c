@@ -8,6 +8,7 @@
 #include "../common/turns.h"
 #include "models.h"
 #include "push.h"
+#include "status.h"
 #include "verify.h"
 
 #include <errno.h>
@@ -509,6 +510,12 @@ static void do_forget(struct client *client, struct message *message)
 	forget_begin(client, host ? host : "", force);
 }
 
+static void do_status(struct client *client, struct message *message)
+{
+	(void)message;
+	client_answer(client, status_describe(client->models), NULL, 0);
+}
+
 static void do_turns(struct client *client, struct message *message)
 {
 	json_t *turns = turns_describe();
@@ -534,6 +541,7 @@ static const struct operation {
 	{ "verify", false, do_verify },	    { "preload", true, do_preload },
 	{ "evict", true, do_evict },	    { "state", false, do_state },
 	{ "forget", true, do_forget },	    { "turns", false, do_turns },
+	{ "status", false, do_status },
 };
 
 static void dispatch(struct client *client, struct message *message)

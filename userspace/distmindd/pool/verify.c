@@ -27,8 +27,8 @@ struct verify {
 	json_t *bad;
 	uint64_t done;
 	sd_event_source *turn;
-	uint8_t *scratch; /* a chunk of another host; NULL: there is no RDMA device */
-	struct memory_registration registration;
+	uint8_t *scratch; /* a chunk of another host; NULL: none was read yet */
+	struct memory_registration registration; /* of the scratch, with the device of now */
 	char host[CATALOG_HOST_LEN]; /* that is being read from */
 };
 
@@ -42,10 +42,7 @@ static void destroy(struct verify *verify)
 	*at = verify->next;
 	if (verify->copy)
 		memory_arena_unpin(chunks->arena, verify->copy);
-	if (verify->registration.entry) {
-		memory_registration_drop(chunks->network.registrations, (uintptr_t)verify->scratch);
-		memory_registration_put(chunks->network.registrations, &verify->registration);
-	}
+	memory_registration_end(&verify->registration);
 	if (verify->scratch)
 		munmap(verify->scratch, MODEL_CHUNK_MAX);
 	sd_event_source_disable_unref(verify->turn);
@@ -124,6 +121,26 @@ static void on_read(void *arg, const struct memory_load_progress *progress)
 	go_on(verify);
 }
 
+/* A device that went has taken its registration along. */
+static int open_scratch(struct verify *verify, char *reason)
+{
+	void *memory = verify->scratch;
+
+	if (verify->registration.mr)
+		return 0;
+	if (!memory)
+		memory = mmap(NULL, MODEL_CHUNK_MAX, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED) {
+		snprintf(reason, MEMORY_REASON_LEN, "out of memory");
+		return -ENOMEM;
+	}
+	verify->scratch = memory;
+	return memory_registration_begin(&verify->registration,
+					 verify->models->chunks.network.fabric, memory,
+					 MODEL_CHUNK_MAX, -1, reason);
+}
+
 /* True: on_read() follows. */
 static bool check_remote(struct verify *verify, const char *host)
 {
@@ -138,11 +155,14 @@ static bool check_remote(struct verify *verify, const char *host)
 
 	snprintf(verify->host, sizeof(verify->host), "%s", host);
 	memcpy(piece.digest, current(verify)->digest.bytes, MEMORY_DIGEST_LEN);
+	piece.donors[0] = (uint32_t)donor;
+	if (donor < 0 || !verify->models->chunks.network.fabric || open_scratch(verify, reason)) {
+		complain(verify, host, reason);
+		return false;
+	}
 	piece.address = (uintptr_t)verify->scratch;
 	piece.lkey = verify->registration.lkey;
-	piece.donors[0] = (uint32_t)donor;
-	if (donor >= 0 && verify->scratch &&
-	    memory_client_load(verify->models->chunks.network.client, &request, &ops, verify, reason))
+	if (memory_client_load(verify->models->chunks.network.client, &request, &ops, verify, reason))
 		return true;
 	complain(verify, host, reason);
 	return false;
@@ -215,24 +235,6 @@ void verify_close(struct models *models)
 		destroy(models->verifies);
 }
 
-static int open_scratch(struct verify *verify, char *reason)
-{
-	struct chunks *chunks = &verify->models->chunks;
-	void *memory;
-
-	if (!chunks->network.registrations)
-		return 0;
-	memory = mmap(NULL, MODEL_CHUNK_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		      -1, 0);
-	if (memory == MAP_FAILED) {
-		snprintf(reason, MEMORY_REASON_LEN, "out of memory");
-		return -ENOMEM;
-	}
-	verify->scratch = memory;
-	return memory_registration_get(chunks->network.registrations, (uintptr_t)memory, memory,
-				       MODEL_CHUNK_MAX, -1, &verify->registration, reason);
-}
-
 void verify_begin(struct client *client, struct manifest *manifest)
 {
 	struct verify *verify = calloc(1, sizeof(*verify));
@@ -249,12 +251,9 @@ void verify_begin(struct client *client, struct manifest *manifest)
 	verify->manifest = manifest_get(manifest);
 	verify->bad = json_array();
 	verify->exchange.gone = on_gone;
-	err = open_scratch(verify, reason);
-	if (!err) {
-		err = turn_begin(client->models->loop, &verify->turn, on_turn, verify);
-		snprintf(reason, sizeof(reason), "%s", strerror(-err));
-	}
+	err = turn_begin(client->models->loop, &verify->turn, on_turn, verify);
 	if (err < 0) {
+		snprintf(reason, sizeof(reason), "%s", strerror(-err));
 		destroy(verify);
 		client_refuse(client, err, "verify: %s", reason);
 		return;
