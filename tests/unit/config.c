@@ -66,6 +66,7 @@ static void every_key_is_read(void **state)
 				   "policy = best-fit\n"
 				   "share-overcommit = 150%\n"
 				   "memory-overcommit=200% ; more\n"
+				   "spares = cpu2,cpu3\n"
 				   "\n"
 				   "[pool]\n"
 				   "lost-gpu-keep = 90 s\n"
@@ -76,6 +77,7 @@ static void every_key_is_read(void **state)
 	assert_ptr_equal(config.policy, placement_policy_by_name("best-fit"));
 	assert_int_equal(config.share_overcommit, 150);
 	assert_int_equal(config.memory_overcommit, 200);
+	assert_string_equal(config.spares, "cpu2,cpu3");
 	assert_int_equal(config.lost_gpu_keep_us, 90000000);
 	assert_int_equal(config.log_level, LOG_DEBUG);
 }
@@ -223,6 +225,9 @@ static void errors_name_the_line_and_the_fix(void **state)
 	expect_error("[placement]\nmemory-overcommit = -5%\n", 2, "is not a percentage");
 	expect_error("[placement]\nmemory-overcommit = 10001%\n", 2, "is not a percentage");
 	expect_error("[placement]\nmemory-overcommit =\n", 2, "is not a percentage");
+	expect_error("[placement]\nspares = cpu1, cpu2\n", 2, "separated by commas");
+	expect_error("[placement]\nspares = cpu1,\n", 2, "separated by commas");
+	expect_error("[placement]\nspares =\n", 2, "is not a list of gpus");
 	expect_error("[placement]\npolicy = worst\n", 2,
 		     "there is no policy \"worst\": write distmind, or best-fit");
 	expect_error("[pool]\nlost-gpu-keep = 10\n", 2, "is not a time: write a number and ms");

@@ -167,6 +167,25 @@ static void overcommit_is_the_configurations(void **state)
 	assert_int_equal(kernel.refusals, 1);
 }
 
+static void a_spare_is_kept_for_what_a_lost_gpu_leaves(void **state)
+{
+	(void)state;
+	fake_gpu(4 * G, "cpu", 0);
+	fake_gpu(4 * G, "cpu", 0);
+	snprintf(config.spares, sizeof(config.spares), "other,%s", kernel.gpus[1].name);
+	for (int i = 0; i < 2; i++)
+		fake_claim(1 * G, 1000, 1);
+	assert_int_equal(turn(), 0);
+	assert_int_equal(kernel.grants, 1);
+	assert_int_equal(kernel.vgpus[0].gpu, 0);
+	assert_int_equal(kernel.refusals, 1);
+	fake_gpu_state(0, DISTMIND_GPU_STATE_LOST);
+	assert_int_equal(turn(), 0);
+	assert_int_equal(kernel.vgpus[0].gpu, 1);
+	config.spares[0] = '\0';
+	check_view();
+}
+
 static void lose_gpu_0(void)
 {
 	fake_gpu_state(0, DISTMIND_GPU_STATE_LOST);
@@ -780,6 +799,7 @@ int main(void)
 		decide_test(an_empty_pool_is_told_to_start_an_engine),
 		decide_test(what_is_given_back_can_be_promised_again),
 		decide_test(overcommit_is_the_configurations),
+		decide_test(a_spare_is_kept_for_what_a_lost_gpu_leaves),
 		decide_test(a_grant_that_comes_too_late_is_decided_again),
 		decide_test(a_gpu_that_is_gone_is_not_taken_for_a_claim_that_is),
 		decide_test(a_claim_that_is_given_up_is_forgotten),

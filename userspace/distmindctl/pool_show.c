@@ -47,8 +47,11 @@ static void print_gpu(struct print *print, const struct distmind_gpu_record *rec
 	print_number(print, "id", "GPU", record->id);
 	print_text(print, "name", "NAME", record->name);
 	print_text(print, "kind", "KIND", record->kind);
-	print_state(print, "state", "STATE", distmind_gpu_state_name(record->state),
-		    gpu_colour(record->state));
+	if (gpu->state == PLACEMENT_SPARE)
+		print_state(print, "state", "STATE", "spare", PRINT_COLOUR_GOOD);
+	else
+		print_state(print, "state", "STATE", distmind_gpu_state_name(record->state),
+			    gpu_colour(record->state));
 	print_number(print, "vgpus", "VGPUS", record->vgpus);
 	print_share(print, "share", "SHARE", gpu->share_used);
 	if (gpu->state == PLACEMENT_READY)

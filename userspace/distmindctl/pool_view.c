@@ -50,14 +50,15 @@ static int add_vgpu(const struct distmind_vgpu_record *vgpu, void *arg)
 
 static int fill_gpus(struct pool_view *view, const struct config *config)
 {
-	struct placement_overcommit overcommit = {
+	struct placement_rules rules = {
 		.share = config->share_overcommit,
 		.memory = config->memory_overcommit,
+		.spares = config->spares,
 	};
 	int added = 0;
 
 	for (uint32_t i = 0; i < view->gpu_count && added >= 0; i++)
-		added = placement_records_add_gpu(view->pool, &view->gpus[i], &overcommit);
+		added = placement_records_add_gpu(view->pool, &view->gpus[i], &rules);
 	return added < 0 ? added : 0;
 }
 

@@ -10,6 +10,11 @@
  * grants are reused, the others never. The pool owns all of it. Invariants: what
  * is used of a gpu or host is the sum over its grants; a box is always in the
  * class (class.h) of its state. Every change goes through the functions here.
+ *
+ * Who gives what: distmindd has gpus in boxes without a host, kinds of speed 1, and spares
+ * (records.h). distmind-sim adds hosts with cpu and memory, so that there can be a shortage of
+ * these. Paths of boxes, speeds, interference and cached models, and the work of a need, are for
+ * owners who know them; at their defaults, as there, they weigh nothing.
  */
 #ifndef DISTMIND_PLACEMENT_POOL_H
 #define DISTMIND_PLACEMENT_POOL_H

@@ -28,11 +28,27 @@ static int find_box(struct placement_pool *pool, uint32_t id)
 	return box;
 }
 
-static enum placement_state state_of(uint32_t state)
+static bool is_named(const char *names, const char *name)
 {
-	switch (state) {
+	size_t len = strlen(name);
+
+	while (names && *names) {
+		size_t part = strcspn(names, ",");
+
+		if (part == len && !strncmp(names, name, len))
+			return true;
+		names += part + (names[part] == ',');
+	}
+	return false;
+}
+
+static enum placement_state state_of(const struct distmind_gpu_record *record,
+				     const struct placement_rules *rules)
+{
+	switch (record->state) {
 	case DISTMIND_GPU_STATE_READY:
-		return PLACEMENT_READY;
+		return !record->vgpus && is_named(rules->spares, record->name) ? PLACEMENT_SPARE :
+										 PLACEMENT_READY;
 	case DISTMIND_GPU_STATE_DRAINING:
 		return PLACEMENT_DRAINING;
 	default:
@@ -41,13 +57,13 @@ static enum placement_state state_of(uint32_t state)
 }
 
 int placement_records_add_gpu(struct placement_pool *pool, const struct distmind_gpu_record *record,
-			      const struct placement_overcommit *overcommit)
+			      const struct placement_rules *rules)
 {
-	uint64_t share = percent_of(PLACEMENT_WHOLE, overcommit->share);
+	uint64_t share = percent_of(PLACEMENT_WHOLE, rules->share);
 	struct placement_gpu_offer offer = {
 		.id = record->id,
 		.share = share < UINT32_MAX ? (uint32_t)share : UINT32_MAX,
-		.memory = percent_of(record->memory, overcommit->memory),
+		.memory = percent_of(record->memory, rules->memory),
 		/* Overcommitted or not, one vgpu can never use more than there is. */
 		.memory_one = record->memory,
 	};
@@ -61,7 +77,7 @@ int placement_records_add_gpu(struct placement_pool *pool, const struct distmind
 	gpu = placement_pool_add_gpu(pool, &offer);
 	if (gpu >= 0)
 		placement_pool_set_state(pool, (uint32_t)gpu,
-					 kind < 0 ? PLACEMENT_FAILED : state_of(record->state));
+					 kind < 0 ? PLACEMENT_FAILED : state_of(record, rules));
 	return gpu;
 }
 

@@ -11,9 +11,14 @@
 #include <distmind.h>
 #include <stdbool.h>
 
-/* How much of each gpu may be promised, in percent. */
-struct placement_overcommit {
-	uint32_t share, memory;
+/* What the operator says of the gpus. */
+struct placement_rules {
+	uint32_t share, memory; /* so much of each may be promised, in percent */
+	/*
+	 * Names of gpus, separated by commas, or NULL: as long as nothing is on one of these it
+	 * is kept for what another's loss leaves without a gpu.
+	 */
+	const char *spares;
 };
 
 /*
@@ -21,7 +26,7 @@ struct placement_overcommit {
  * is taken as failed, for it cannot be told from others.
  */
 int placement_records_add_gpu(struct placement_pool *pool, const struct distmind_gpu_record *record,
-			      const struct placement_overcommit *overcommit);
+			      const struct placement_rules *rules);
 
 /*
  * Is it one of distmindd's own, which hold its cache of weights? They are no tenants: what

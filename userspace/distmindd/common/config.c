@@ -78,6 +78,21 @@ static int read_percent(struct ini_file *file, const struct ini_key *key, const 
 	return 0;
 }
 
+static int read_spares(struct ini_file *file, const struct ini_key *key, const char *value)
+{
+	struct config *config = file->settings;
+	size_t len = strlen(value);
+
+	if (!len || len >= sizeof(config->spares) || strpbrk(value, " \t/") || value[0] == ',' ||
+	    value[len - 1] == ',' || strstr(value, ",,"))
+		return ini_file_complain(file,
+					 "%s: \"%s\" is not a list of gpus: write their names, "
+					 "separated by commas without blanks, such as cpu2,cpu3",
+					 key->name, value);
+	strcpy(config->spares, value);
+	return 0;
+}
+
 static int read_port(struct ini_file *file, const struct ini_key *key, const char *value)
 {
 	const char *unit;
@@ -249,6 +264,7 @@ static const struct ini_key keys[] = {
 	  0, 0 },
 	{ "placement", "memory-overcommit", read_percent,
 	  offsetof(struct config, memory_overcommit), 0, 0 },
+	{ "placement", "spares", read_spares, 0, 0, 0 },
 	{ "pool", "lost-gpu-keep", read_keep, 0, 0, 0 },
 	{ "log", "level", read_level, 0, 0, 0 },
 	TEXT("host", "name", read_text, host, 1),

@@ -36,6 +36,7 @@ struct config {
 	const struct placement_policy *policy;
 	uint32_t share_overcommit;  /* percent */
 	uint32_t memory_overcommit; /* percent */
+	char spares[256];	    /* names of gpus, separated by commas */
 	uint64_t lost_gpu_keep_us;  /* or CONFIG_FOREVER */
 	int log_level;		    /* syslog's */
 	struct config_models models;

@@ -27,15 +27,16 @@ void view_forget(struct view *view)
 static int fill_gpus(struct placement_pool *view, const struct inventory *inventory,
 		     const struct config *config)
 {
-	struct placement_overcommit overcommit = {
+	struct placement_rules rules = {
 		.share = config->share_overcommit,
 		.memory = config->memory_overcommit,
+		.spares = config->spares,
 	};
 	struct inventory_gpu *gpu;
 	int added;
 
 	table_each(&inventory->gpus, gpu) {
-		added = placement_records_add_gpu(view, &gpu->record, &overcommit);
+		added = placement_records_add_gpu(view, &gpu->record, &rules);
 		if (added < 0)
 			return added;
 	}
