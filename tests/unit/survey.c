@@ -184,6 +184,8 @@ static void the_chunk_with_fewest_holders_decides_how_a_model_is(void **state)
 	expect_ok(&reply);
 	message_clear(&reply);
 	hang_up(fd);
+	/* For a moment its manifest is being read again. */
+	wait_until(catalog_model_find(bed.models->catalog, "net")->known);
 	expect_state("scarce", 1);
 	put_host("x", 16U << 20, 16U << 20, "[]");
 	put_chunks("x", &sample);
