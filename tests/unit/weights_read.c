@@ -253,7 +253,7 @@ static void a_chunk_that_is_lacking_in_a_later_round_is_named(void **state)
 	fd = connect_client();
 	expect_refusal(fd, staged_op("net"), NULL, 0, "ENOENT", text);
 	/* It was found out after the ring had been filled once. */
-	assert_true(fake.failed_value > STAGING_SIZE / STAGING_GROUP_MAX);
+	assert_true(fake.failed_value > STAGING_LEAST / STAGING_GROUP_LEAST);
 	wait_until(!fake.buffers);
 	hang_up(fd);
 	free_sample(&sample);

@@ -61,7 +61,7 @@ static void a_model_of_more_than_half_the_gpu_fits(void **state)
 	push_large(&sample);
 	model = &sample.image.manifest;
 	size = resident_quota(model, true, false);
-	fake.memory = size + STAGING_SIZE;
+	fake.memory = size + STAGING_LEAST;
 	assert_true(size > fake.memory / 2);
 	assert_int_equal(resident_quota(model, true, true), fake.memory);
 	fd = connect_client();
@@ -86,7 +86,7 @@ static void nothing_arrives_in_a_place_that_was_not_copied(void **state)
 	push_large(&sample);
 	fd = load_without_copies();
 	arrived = fake_arrival()->value;
-	assert_in_range(arrived, STAGING_SIZE / STAGING_GROUP_MAX - 1,
+	assert_in_range(arrived, STAGING_LEAST / STAGING_GROUP_LEAST - 1,
 			fake_queue->batch.count - 1);
 	assert_int_equal(fake_copied()->value, 0);
 	fake.copies_wait = false;
@@ -113,7 +113,7 @@ static void a_failure_in_a_later_round_fails_the_rest(void **state)
 	wait_until(fake.failures);
 	assert_int_equal(fake.failed_error, -EBADMSG);
 	/* Those of the first round had come. */
-	assert_in_range(fake.failed_value, STAGING_SIZE / STAGING_GROUP_MAX,
+	assert_in_range(fake.failed_value, STAGING_LEAST / STAGING_GROUP_LEAST,
 			field(&reply, "final"));
 	message_clear(&reply);
 	wait_until(!fake.buffers);
@@ -186,12 +186,12 @@ static void a_grouping_is_cut_between_chunks(void **state)
 	model = &sample.image.manifest;
 	assert_int_equal(grouping_make(&whole, model, &rates), 0);
 	assert_int_equal(grouping_make(&grouping, model, &rates), 0);
-	assert_int_equal(grouping_cut(&grouping, model, STAGING_GROUP_MAX), 0);
+	assert_int_equal(grouping_cut(&grouping, model, STAGING_GROUP_LEAST, UINT32_MAX), 0);
 	assert_true(grouping.count > whole.count);
 	for (uint32_t i = 0, group = 0; i < grouping.count; i++) {
 		uint32_t end = grouping.groups[i].end_chunk;
 
-		assert_true(end > first && grouping.groups[i].bytes <= STAGING_GROUP_MAX);
+		assert_true(end > first && grouping.groups[i].bytes <= STAGING_GROUP_LEAST);
 		/* No part is of two groups. */
 		assert_true(end <= whole.groups[group].end_chunk);
 		if (end == whole.groups[group].end_chunk) {

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Until something was measured: 10 Gb/s, and what a group of READs costs beside. */
 #define NETWORK 1.25e9
@@ -117,18 +118,19 @@ out:
 
 /* Where a part that begins with this chunk has to end; it has at least that one. */
 static uint32_t part_end(const struct model_manifest *manifest, uint32_t first, uint32_t end,
-			 uint64_t max)
+			 uint64_t max, uint32_t most)
 {
 	const struct model_chunk *chunks = manifest->chunks;
 	uint32_t chunk = first;
 
-	while (chunk < end &&
+	while (chunk < end && chunk - first < most &&
 	       chunks[chunk].offset + chunks[chunk].size - chunks[first].offset <= max)
 		chunk++;
 	return chunk;
 }
 
-int grouping_cut(struct grouping *grouping, const struct model_manifest *manifest, uint64_t max)
+int grouping_cut(struct grouping *grouping, const struct model_manifest *manifest, uint64_t max,
+		 uint32_t chunks)
 {
 	struct grouping_group *parts = calloc((size_t)grouping->count + manifest->chunk_count,
 					  sizeof(*parts));
@@ -142,7 +144,7 @@ int grouping_cut(struct grouping *grouping, const struct model_manifest *manifes
 		do {
 			struct grouping_group *part = &parts[count++];
 
-			part->end_chunk = part_end(manifest, first, group->end_chunk, max);
+			part->end_chunk = part_end(manifest, first, group->end_chunk, max, chunks);
 			part->end_layer = layer;
 			part->bytes = bytes_of(manifest, first, part->end_chunk);
 			first = part->end_chunk;
@@ -159,6 +161,64 @@ void grouping_clear(struct grouping *grouping)
 {
 	free(grouping->groups);
 	*grouping = (struct grouping){ 0 };
+}
+
+static bool same_rates(const struct grouping_rates *a, const struct grouping_rates *b)
+{
+	return a->network == b->network && a->spread == b->spread && a->copy == b->copy &&
+	       a->transfer_cost == b->transfer_cost && a->begin_cost == b->begin_cost &&
+	       a->compute_ns == b->compute_ns;
+}
+
+const struct grouping *grouping_cached(struct grouping_cache *cache,
+				       const struct model_manifest *manifest,
+				       const struct grouping_rates *rates, int *err)
+{
+	struct grouping made;
+
+	for (unsigned int i = 0; i < GROUPING_CACHE; i++)
+		if (cache->entries[i].grouping.count &&
+		    same_rates(&cache->entries[i].rates, rates))
+			return &cache->entries[i].grouping;
+	*err = grouping_make(&made, manifest, rates);
+	if (*err) {
+		grouping_clear(&made);
+		return NULL;
+	}
+	cache->next = (cache->next + 1) % GROUPING_CACHE;
+	grouping_clear(&cache->entries[cache->next].grouping);
+	cache->entries[cache->next].grouping = made;
+	cache->entries[cache->next].rates = *rates;
+	return &cache->entries[cache->next].grouping;
+}
+
+int grouping_take(struct grouping *grouping, struct grouping_cache *cache,
+		  const struct model_manifest *manifest, const struct grouping_rates *rates)
+{
+	const struct grouping *cached;
+	int err;
+
+	*grouping = (struct grouping){ 0 };
+	cached = grouping_cached(cache, manifest, rates, &err);
+	if (!cached)
+		return err;
+	grouping->groups = calloc(cached->count, sizeof(*cached->groups));
+	if (!grouping->groups)
+		return -ENOMEM;
+	memcpy(grouping->groups, cached->groups, cached->count * sizeof(*cached->groups));
+	grouping->count = cached->count;
+	grouping->rates = cached->rates;
+	grouping->predicted_ns = cached->predicted_ns;
+	grouping->greedy_ns = cached->greedy_ns;
+	grouping->bound_ns = cached->bound_ns;
+	return 0;
+}
+
+void grouping_cache_clear(struct grouping_cache *cache)
+{
+	for (unsigned int i = 0; i < GROUPING_CACHE; i++)
+		grouping_clear(&cache->entries[i].grouping);
+	*cache = (struct grouping_cache){ 0 };
 }
 
 uint32_t grouping_find(const struct grouping *grouping, uint32_t chunk)

@@ -33,15 +33,40 @@ struct grouping {
 	uint64_t predicted_ns, greedy_ns, bound_ns;
 };
 
+/*
+ * Groupings of one model that loads have asked for lately, by the rates that they were made
+ * with: rates stay the same until one has measured something. All zero at first. The event
+ * loop's only; what is shown of a model is grouped, and kept, by showing.h.
+ */
+#define GROUPING_CACHE 4
+
+struct grouping_cache {
+	struct {
+		struct grouping_rates rates;
+		struct grouping grouping; /* owned; no groups: not used */
+	} entries[GROUPING_CACHE];
+	unsigned int next; /* to be replaced */
+};
+
 /* -EINVAL: the model has no layers; -ENOMEM, -ERANGE. */
 int grouping_make(struct grouping *grouping, const struct model_manifest *manifest,
 		  const struct grouping_rates *rates);
 /*
- * Cuts groups that are longer than max, which is at least MODEL_CHUNK_MAX, between two
- * chunks. -ENOMEM: the grouping is as it was.
+ * Cuts groups that are longer than max, which is at least MODEL_CHUNK_MAX, or have more than
+ * so many chunks, between two chunks. -ENOMEM: the grouping is as it was.
  */
-int grouping_cut(struct grouping *grouping, const struct model_manifest *manifest, uint64_t max);
+int grouping_cut(struct grouping *grouping, const struct model_manifest *manifest, uint64_t max,
+		 uint32_t chunks);
 void grouping_clear(struct grouping *grouping);
+
+/* As grouping_make(); it is the cache's, and there until the next call. NULL: *err. */
+const struct grouping *grouping_cached(struct grouping_cache *cache,
+				       const struct model_manifest *manifest,
+				       const struct grouping_rates *rates, int *err);
+/* The same as a copy, the caller's. */
+int grouping_take(struct grouping *grouping, struct grouping_cache *cache,
+		  const struct model_manifest *manifest, const struct grouping_rates *rates);
+void grouping_cache_clear(struct grouping_cache *cache);
 
 uint32_t grouping_find(const struct grouping *grouping, uint32_t chunk);
 

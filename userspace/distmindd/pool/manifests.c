@@ -10,6 +10,12 @@
 
 _Static_assert(MODEL_MANIFEST_MAX == CATALOG_MANIFEST_MAX, "what is stored can be read");
 
+/*
+ * Of a group of placement, at most: what it costs to even one out when a donor joins grows with
+ * the square of that. Spread over all donors they are many all the same.
+ */
+#define PLACEMENT_CHUNKS 256
+
 static struct manifest *collection;
 
 static struct manifest *find(const uint8_t *sha256)
@@ -25,6 +31,7 @@ static struct manifest *find(const uint8_t *sha256)
 static void destroy(struct manifest *manifest)
 {
 	grouping_clear(&manifest->placement);
+	grouping_cache_clear(&manifest->groupings);
 	free(manifest->by_digest);
 	model_manifest_destroy(&manifest->model);
 	free(manifest);
@@ -68,6 +75,9 @@ static struct manifest *create(const char *text, size_t size, const uint8_t *sha
 		return NULL;
 	}
 	err = grouping_make(&manifest->placement, &manifest->model, &same_everywhere);
+	if (!err)
+		err = grouping_cut(&manifest->placement, &manifest->model, UINT64_MAX,
+				   PLACEMENT_CHUNKS);
 	if (!err)
 		err = sort_chunks(manifest);
 	if (err) {

@@ -16,6 +16,7 @@
 struct manifest {
 	struct model_manifest model;
 	struct grouping placement; /* groups that all hosts agree on */
+	struct grouping_cache groupings; /* of loads */
 	uint32_t *by_digest; /* chunks, sorted; owned */
 	uint8_t sha256[CATALOG_DIGEST];
 	unsigned int references;

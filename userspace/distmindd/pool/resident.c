@@ -244,7 +244,7 @@ static int open_staging(struct resident *resident, struct distmind_vgpu *vgpu, s
 	const struct model_manifest *model = &resident->manifest->model;
 	int err;
 
-	err = grouping_cut(&resident->grouping, model, STAGING_GROUP_MAX);
+	err = grouping_cut(&resident->grouping, model, staging_group_max(model), UINT32_MAX);
 	if (!err)
 		err = staging_create(&resident->staging, vgpu, model, &resident->grouping,
 				     resident->buffer, resident->timeline);
@@ -341,7 +341,8 @@ struct resident *resident_create(struct weights_device *device, struct distmind_
 	resident->verified = request->verify;
 	resident->manifest = manifest_get(manifest);
 	resident->begun_us = clock_us();
-	*err = grouping_make(&resident->grouping, &manifest->model, &request->rates);
+	*err = grouping_take(&resident->grouping, &manifest->groupings, &manifest->model,
+			     &request->rates);
 	if (!*err)
 		*err = distmind_buffer_create(vgpu, manifest->model.size, DISTMIND_BUFFER_WEIGHTS,
 					      &resident->buffer);

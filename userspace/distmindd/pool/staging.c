@@ -24,12 +24,22 @@ struct staging {
 	struct group groups[];
 };
 
+uint64_t staging_group_max(const struct model_manifest *model)
+{
+	uint64_t max = STAGING_GROUP_LEAST;
+
+	while (max * STAGING_GROUPS < model->size)
+		max *= 2;
+	return max;
+}
+
 uint64_t staging_size(const struct model_manifest *model)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t size = (model->size + page - 1) / page * page;
+	uint64_t ring = 4 * staging_group_max(model);
 
-	return size < STAGING_SIZE ? size : STAGING_SIZE;
+	return size < ring ? size : ring;
 }
 
 static uint64_t align(uint64_t position)

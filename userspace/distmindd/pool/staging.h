@@ -23,18 +23,22 @@
 /*
  * A group is at most a quarter of the ring: one is copied, one is told to be free, and two
  * are on their way meanwhile. 8 MiB are 0.7 ms of 100 Gb/s, more than it takes to say so.
- * Any chunk is a group that is small enough.
+ * Any chunk is a group that is small enough. Each is a job, of which a queue has only so
+ * many: of a model that is larger than STAGING_GROUPS of the least, groups are larger.
  */
-#define STAGING_GROUP_MAX MODEL_CHUNK_MAX
-#define STAGING_SIZE (4 * (uint64_t)STAGING_GROUP_MAX)
+#define STAGING_GROUP_LEAST MODEL_CHUNK_MAX
+#define STAGING_LEAST (4 * (uint64_t)STAGING_GROUP_LEAST)
+#define STAGING_GROUPS 8192
 
 struct staging;
 
+/* How long a group may be. */
+uint64_t staging_group_max(const struct model_manifest *model);
 /* Bytes of quota that it takes. */
 uint64_t staging_size(const struct model_manifest *model);
 
 /*
- * Groups are at most STAGING_GROUP_MAX long; model and grouping are used until it is
+ * Groups are at most staging_group_max() long; model and grouping are used until it is
  * destroyed. Submits the copies into the buffer, which may have no extents yet: a job that
  * uses a range with an extent waits for it, and the copies are what makes it present.
  */
