@@ -55,7 +55,9 @@ static void large_create(struct large *large, const uint64_t *sizes, uint32_t co
 			.size = sizes[i], .data = large->bytes + i % 8 * PIECE,
 			.shape = { .dtype = MODEL_U8, .rank = 1, .extent = { sizes[i] } },
 		};
-		assert_true(asprintf(&large->tensors[i].name, "layers.%u.weight", i) > 0);
+		/* Names may have all that is special in JSON. */
+		assert_true(asprintf(&large->tensors[i].name, "layers.%u.%s", i,
+				     i % 2 ? "weight" : "\"w\\e/\xc3\xafght\"") > 0);
 		checkpoint->tensors[i] = &large->tensors[i];
 	}
 	if (model_image_create(&large->sample.image, "large", checkpoint, NULL, error))

@@ -8,6 +8,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -388,39 +390,62 @@ err_destroy:
  * For those who use it
  */
 
-static json_t *describe_tensor(const struct resident *resident,
-			       const struct model_manifest_tensor *tensor)
+/* It has no control characters. */
+static void write_text(FILE *out, const char *text)
+{
+	fputc('"', out);
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			fputc('\\', out);
+		fputc(*text, out);
+	}
+	fputc('"', out);
+}
+
+static void write_tensor(FILE *out, const struct resident *resident,
+			 const struct model_manifest_tensor *tensor)
 {
 	const struct model_manifest *model = &resident->manifest->model;
-	json_t *shape = json_array();
 	/* After the last bytes there may be empty ones, which the manifest aligns as well. */
 	uint64_t offset = tensor->size ? tensor->offset : 0, value = 0;
 
-	for (uint32_t i = 0; i < tensor->shape.rank; i++)
-		json_array_append_new(shape, json_integer((json_int_t)tensor->shape.extent[i]));
 	if (tensor->size) {
 		uint64_t last = tensor->offset + tensor->size - 1;
 		uint32_t chunk = model_manifest_chunk_at(model, last);
 
 		value = grouping_find(&resident->grouping, chunk) + 1;
 	}
-	return json_pack("{s:s, s:s, s:o, s:I, s:I, s:I}", "name", tensor->name, "dtype",
-			 model_dtype_name(tensor->shape.dtype), "shape", shape, "offset",
-			 (json_int_t)offset, "size", (json_int_t)tensor->size, "value",
-			 (json_int_t)value);
+	fputs("{\"name\":", out);
+	write_text(out, tensor->name);
+	fprintf(out, ",\"dtype\":\"%s\",\"shape\":[", model_dtype_name(tensor->shape.dtype));
+	for (uint32_t i = 0; i < tensor->shape.rank; i++)
+		fprintf(out, "%s%" PRIu64, i ? "," : "", tensor->shape.extent[i]);
+	fprintf(out, "],\"offset\":%" PRIu64 ",\"size\":%" PRIu64 ",\"value\":%" PRIu64 "}",
+		offset, tensor->size, value);
 }
 
+/* There may be tens of thousands: as text at once, which takes a fifth of what a tree takes. */
 static int list_tensors(const struct resident *resident)
 {
 	const struct model_manifest *model = &resident->manifest->model;
-	json_t *tensors = json_array();
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+	int fd = -ENOMEM;
 
-	for (uint32_t i = 0; i < model->tensor_count; i++)
-		if (json_array_append_new(tensors, describe_tensor(resident, &model->tensors[i]))) {
-			json_decref(tensors);
-			return -ENOMEM;
-		}
-	return message_memfd_json(json_pack("{s:o}", "tensors", tensors));
+	if (!out)
+		return -ENOMEM;
+	fputs("{\"tensors\":[", out);
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		if (i)
+			fputc(',', out);
+		write_tensor(out, resident, &model->tensors[i]);
+	}
+	fputs("]}", out);
+	if (!fclose(out))
+		fd = message_memfd(text, len);
+	free(text);
+	return fd;
 }
 
 /* Made once: a model that is loaded again and again has many of them. */
