@@ -23,6 +23,7 @@
 #include "node.h"
 #include "queue.h"
 #include "request.h"
+#include "room.h"
 #include "submit.h"
 #include "tenant.h"
 #include "timeline.h"
@@ -376,6 +377,18 @@ static int queue_watch(struct file *file, void *arg, void __user *user)
 	return err;
 }
 
+static int queue_room(struct file *file, void *arg, void __user *user)
+{
+	struct distmind_queue_room *room = arg;
+	struct distmind_queue *queue = get_queue(file, room->queue);
+
+	if (IS_ERR(queue))
+		return PTR_ERR(queue);
+	distmind_room_show(queue, room);
+	distmind_queue_put(queue);
+	return 0;
+}
+
 static int grant_end(struct file *file, void *arg, void __user *user)
 {
 	struct distmind_grant_end *end = arg;
@@ -428,6 +441,7 @@ static const struct distmind_ioctl ioctls[] = {
 	DISTMIND_IOCTL(DISTMIND_IOC_QUEUE_CREATE, distmind_queue_create, queue_create),
 	DISTMIND_IOCTL(DISTMIND_IOC_QUEUE_DESTROY, distmind_queue_destroy, queue_destroy),
 	DISTMIND_IOCTL(DISTMIND_IOC_QUEUE_WATCH, distmind_queue_watch, queue_watch),
+	DISTMIND_IOCTL(DISTMIND_IOC_QUEUE_ROOM, distmind_queue_room, queue_room),
 	DISTMIND_IOCTL_GROWN(DISTMIND_IOC_SUBMIT, distmind_submit, request, distmind_submit_call),
 	DISTMIND_IOCTL(DISTMIND_IOC_GRANT_END, distmind_grant_end, grant_end),
 	DISTMIND_IOCTL(DISTMIND_IOC_REQUEST_END, distmind_request_end, request_end),

@@ -17,6 +17,7 @@
 #include "queue.h"
 #include "request.h"
 #include "residency.h"
+#include "room.h"
 #include "sched.h"
 #include "tenant.h"
 #include "vgpu.h"
@@ -75,8 +76,30 @@ static void deliver(struct distmind_sched *sched, struct distmind_lane *lane,
 		if (job->buffers[i])
 			out->arg[i].value += (u64)job->buffers[i]->start << PAGE_SHIFT;
 	}
+	distmind_room_delivered(sched, lane);
 	lane->page->job = job->id;
 	distmind_lane_begin(sched, lane, DISTMIND_LANE_DELIVER, ktime_get_ns());
+}
+
+/* The lane is not for a job that has no room in the heap: its queue waits for that. */
+static void send_back(struct distmind_sched *sched, struct distmind_lane *lane, int err, u64 now,
+		      struct list_head *ended)
+{
+	struct distmind_job *job = lane->job;
+	struct distmind_queue *queue = job->queue;
+	bool back = err == -EAGAIN || err == -EINTR;
+	int error = queue->error ? queue->error : err;
+
+	distmind_lane_stop(sched, lane, DISTMIND_LANE_WITHDRAW,
+			   back ? DISTMIND_DONE_YIELDED : err, 0, now);
+	if (!back || queue->error) {
+		distmind_room_leave(sched, queue);
+		distmind_lane_count_end(sched, job, error, now);
+		distmind_job_end(job, error, ended);
+	} else if (err == -EAGAIN) {
+		distmind_room_wait(sched, queue, now);
+	}
+	distmind_queue_advance(queue, now, ended);
 }
 
 /* The slow way: some of the buffers must be brought in first. */
@@ -88,9 +111,11 @@ static int deliver_later(struct distmind_sched *sched, struct distmind_lane *lan
 	int err;
 	u64 now;
 
-	err = distmind_residency_admit(container_of(sched, struct distmind_gpu, sched), job, lane);
+	err = distmind_residency_admit(container_of(sched, struct distmind_gpu, sched), job);
 	spin_lock(&sched->lock);
 	now = ktime_get_ns();
+	if (!err && !distmind_room_allows(sched, lane, now))
+		err = -EAGAIN;
 	if (sched->error) {
 		distmind_lane_stop(sched, lane, DISTMIND_LANE_WITHDRAW, sched->error, 0, now);
 		distmind_job_end(job, sched->error, &ended);
@@ -98,17 +123,7 @@ static int deliver_later(struct distmind_sched *sched, struct distmind_lane *lan
 	} else if (!err) {
 		deliver(sched, lane, out);
 	} else {
-		/* Back to its queue if it was in a hurry to leave, else it cannot be. */
-		bool back = err == -EAGAIN || err == -EINTR;
-		int error = job->queue->error ? job->queue->error : err;
-
-		distmind_lane_stop(sched, lane, DISTMIND_LANE_WITHDRAW,
-				   back ? DISTMIND_DONE_YIELDED : err, 0, now);
-		if (!back || job->queue->error) {
-			distmind_lane_count_end(sched, job, error, now);
-			distmind_job_end(job, error, &ended);
-		}
-		distmind_queue_advance(job->queue, now, &ended);
+		send_back(sched, lane, err, now, &ended);
 		err = -EINTR;
 	}
 	distmind_sched_dispatch(sched, now);
@@ -152,13 +167,14 @@ static int end_wait(struct distmind_sched *sched, struct distmind_lane *lane, lo
 		return sched->error ? -ENODEV : left < 0 ? -EINTR : -ETIMEDOUT;
 	}
 	if (distmind_residency_try(gpu, lane->job)) {
-		deliver(sched, lane, out);
-		return 0;
+		if (distmind_room_allows(sched, lane, now)) {
+			deliver(sched, lane, out);
+			return 0;
+		}
+		distmind_residency_release(gpu, lane->job);
 	}
 	distmind_lane_step(lane, DISTMIND_LANE_ADMIT);
 	distmind_request_enter(lane->job, DISTMIND_REQUEST_PHASE_ROOM, now);
-	/* While it is admitted it can be asked to yield, also if the engine cannot. */
-	distmind_sched_dispatch(sched, now);
 	return 0;
 }
 

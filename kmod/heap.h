@@ -23,6 +23,7 @@ struct distmind_buffer;
  * @use_lock: guards which buffers are in use, and what follows up to @node
  * @held: buffers with a place that must stay there: active or pinned; by where it is
  * @idle: the other ones with a place, of each kind, the least recently used first
+ * @changes: how often one that was held became idle
  * @pinned: buffers that importers have pinned, with a place or without
  * @pinned_count: length of @pinned
  * @pinned_pages: their pages
@@ -39,6 +40,7 @@ struct distmind_heap {
 	spinlock_t use_lock; /* see above */
 	struct rb_root held;
 	struct list_head idle[DISTMIND_BUFFER__COUNT];
+	u64 changes;
 	struct list_head pinned;
 	u32 pinned_count;
 	unsigned long pinned_pages;

@@ -33,6 +33,7 @@ union argument {
 	struct distmind_submit submit;
 	struct distmind_buffer_import buffer_import;
 	struct distmind_queue_watch queue_watch;
+	struct distmind_queue_room queue_room;
 	struct distmind_grant_end grant_end;
 	struct distmind_timeline_fail timeline_fail;
 };

@@ -40,6 +40,8 @@ struct distmind_job_wait {
  * @cookie: where to go on
  * @ready_ns: when it had nothing left to wait for
  * @since_ns: since when it is ready and not on a lane
+ * @room_ns: since when it has no room in the heap, 0 if it has; see room.c
+ * @room_seen: the heap's changes when that was found out
  * @ran_ns: for how long it has run so far
  * @admitted: its buffers are active, see residency.c
  * @error: with what it ended; JOB_DROPPED: with what its queue ended
@@ -69,6 +71,8 @@ struct distmind_job {
 	u64 cookie;
 	u64 ready_ns;
 	u64 since_ns;
+	u64 room_ns;
+	u64 room_seen;
 	u64 ran_ns;
 	int error;
 	bool admitted;

@@ -21,6 +21,7 @@
 #include "queue.h"
 #include "request.h"
 #include "residency.h"
+#include "room.h"
 #include "tenant.h"
 #include "trace.h"
 #include "vgpu.h"
@@ -50,9 +51,7 @@ void distmind_lane_tell(const struct distmind_queue *queue)
 
 bool distmind_lane_can_yield(const struct distmind_sched *sched, const struct distmind_lane *lane)
 {
-	/* What waits for room in the heap is not the engine's yet. */
 	return lane->state.use == DISTMIND_LANE_LENT ||
-	       lane->state.use == DISTMIND_LANE_ADMITTING ||
 	       sched->capabilities & DISTMIND_ENGINE_YIELDS;
 }
 
@@ -92,8 +91,6 @@ void distmind_lane_ask(struct distmind_sched *sched, struct distmind_lane *lane,
 		return;
 	distmind_lane_step(lane, DISTMIND_LANE_ASK);
 	lane->asked_ns = now;
-	if (lane->state.use == DISTMIND_LANE_ADMITTING)
-		distmind_residency_wake();
 	sched->stats.preemptions++;
 	atomic64_inc(&stats_of(lane->job)->preemptions);
 	if (lane->state.use != DISTMIND_LANE_LENT)
@@ -176,6 +173,9 @@ struct distmind_job *distmind_lane_stop(struct distmind_sched *sched, struct dis
 
 	if (event != DISTMIND_LANE_TAKE_AWAY)
 		distmind_residency_release(gpu_of(sched), job);
+	else
+		/* Who waits for its memory waits for another reason now. */
+		distmind_room_changed(sched);
 	distmind_request_enter(job, DISTMIND_REQUEST_PHASE_ORDER, now);
 	distmind_request_ran(job, ran);
 	policy_done(&sched->policy[lane->kind], &queue->entity, now - queue->entity.started_ns,

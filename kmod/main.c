@@ -24,6 +24,7 @@
 #include "ledger.h"
 #include "netlink.h"
 #include "node.h"
+#include "room.h"
 #include "claim.h"
 #include "vgpu.h"
 
@@ -59,6 +60,7 @@ static void __exit distmind_exit(void)
 	distmind_netlink_exit();
 	distmind_vgpu_exit();
 	distmind_gpu_exit();
+	distmind_room_exit();
 	distmind_claim_exit();
 	distmind_node_exit();
 	distmind_ledger_exit();

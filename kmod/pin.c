@@ -25,6 +25,7 @@
 #include "gpu.h"
 #include "pin.h"
 #include "residency.h"
+#include "room.h"
 #include "vgpu.h"
 
 /* Buffers of one heap: who looks for room walks over all of them. */
@@ -132,7 +133,8 @@ int distmind_pin_add(struct distmind_buffer *buffer, const char *device)
 
 void distmind_pin_del(struct distmind_buffer *buffer)
 {
-	struct distmind_heap *heap = &buffer->gpu->heap;
+	struct distmind_gpu *gpu = buffer->gpu;
+	struct distmind_heap *heap = &gpu->heap;
 	bool last;
 
 	spin_lock(&heap->use_lock);
@@ -142,9 +144,15 @@ void distmind_pin_del(struct distmind_buffer *buffer)
 		list_del(&buffer->in_pinned);
 		heap->pinned_count--;
 		heap->pinned_pages -= buffer->count;
+		heap->changes++;
 		distmind_heap_settle(heap, buffer);
 	}
 	spin_unlock(&heap->use_lock);
-	if (last)
-		distmind_residency_wake();
+	if (!last)
+		return;
+	spin_lock(&gpu->sched.lock);
+	distmind_room_changed(&gpu->sched);
+	spin_unlock(&gpu->sched.lock);
+	/* Its vgpu may have gone to another gpu meanwhile. */
+	distmind_room_kick_all();
 }

@@ -5,9 +5,9 @@
  * Everything here that can change is guarded by the lock of the gpu's scheduler. A
  * queue belongs to a tenant and with it to one gpu for life, and holds it.
  *
- * The first job of a queue is in one of four states: it waits for a timeline
+ * The first job of a queue is in one of five states: it waits for a timeline
  * (queue->waiting), is ready (the entity is runnable), is on a lane
- * (queue->running), or ends.
+ * (queue->running), waits for room in the heap (queue->room), or ends.
  */
 #include <linux/eventfd.h>
 #include <linux/ktime.h>
@@ -80,6 +80,7 @@ struct distmind_queue *distmind_queue_create(struct distmind_tenant *tenant, u32
 	queue->waiter.reached = waiter_reached;
 	RB_CLEAR_NODE(&queue->waiter.node);
 	INIT_LIST_HEAD(&queue->jobs);
+	INIT_LIST_HEAD(&queue->room.in_tenant);
 	spin_lock(&sched->lock);
 	err = tenant->error;
 	if (!err)
@@ -136,6 +137,7 @@ void distmind_queue_drop_jobs(struct distmind_queue *queue, int error, struct li
 		queue->error = error;
 	if (queue->waiting && distmind_timeline_disarm(&queue->waiter))
 		queue->waiting = false;
+	distmind_room_leave(sched, queue);
 	if (queue->running) {
 		running = queue->jobs.next;
 		distmind_sched_ask(sched, list_entry(running, struct distmind_job, link));
@@ -181,7 +183,8 @@ void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_h
 
 	lockdep_assert_held(&sched->lock);
 	WRITE_ONCE(queue->paused, false);
-	while (!queue->running && !queue->waiting && queue->entity.state == POLICY_IDLE &&
+	while (!queue->running && !queue->waiting && !distmind_room_is_waiting(&queue->room) &&
+	       queue->entity.state == POLICY_IDLE &&
 	       (job = list_first_entry_or_null(&queue->jobs, struct distmind_job, link))) {
 		struct distmind_job_wait *wait = NULL;
 		int state = 1;
@@ -207,7 +210,9 @@ void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_h
 		} else {
 			if (!job->ready_ns)
 				job->ready_ns = now;
-			job->since_ns = now;
+			/* What it waited for room it was not on a lane either. */
+			if (!job->room_ns)
+				job->since_ns = now;
 			queue->entity.arrival_ns = job->ready_ns;
 			queue->entity.expected_ns =
 				policy_estimate_get(tenant, job->operation,

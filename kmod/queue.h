@@ -7,6 +7,7 @@
 #include <uapi/linux/distmind.h>
 
 #include "policy/policy.h"
+#include "room.h"
 #include "timeline.h"
 
 struct distmind_queue_page;
@@ -27,6 +28,7 @@ struct vm_area_struct;
  * @waiter: waits for what the first job waits for
  * @waiting: @waiter is armed or about to be called
  * @running: the first job is on a lane
+ * @room: the first job waits for room in the heap, see room.c
  * @paused: its jobs were not advanced as far as they could be: whoever ends the ones
  *	before goes on
  * @in_tenant: in the tenant's list
@@ -47,6 +49,7 @@ struct distmind_queue {
 	struct distmind_timeline_waiter waiter;
 	bool waiting;
 	bool running;
+	struct distmind_room room;
 	bool paused;
 	struct list_head in_tenant;
 	int error;

@@ -20,20 +20,24 @@
  * either lock of a heap, what is for that heap stays so.
  *
  * A job that has no room because of the jobs on other lanes, or of what is pinned,
- * waits, on its lane and holding nothing, until one of them goes. It puts nobody out
- * before there is room for all that it needs: it looks again whenever a buffer is idle,
- * and others would be put out, and brought back, each time.
+ * waits, on no lane and holding nothing, see room.c. It puts nobody out before there is
+ * room for all that it needs: it is looked at whenever a buffer is idle, and others
+ * would be put out, and brought back, each time.
+ *
+ * buffer->wanted: its own vgpu, on another gpu now, has a job that needs it. Those who
+ * have imported it get it no more; the jobs that have it are asked to yield.
  */
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
-#include <linux/wait.h>
 
 #include "buffer.h"
 #include "gpu.h"
 #include "job.h"
+#include "lane.h"
 #include "pin.h"
 #include "queue.h"
 #include "residency.h"
+#include "room.h"
 #include "tenant.h"
 #include "vgpu.h"
 
@@ -43,15 +47,6 @@
 #define CLEAR_TRIES	3
 
 static DEFINE_MUTEX(move_lock);
-static DECLARE_WAIT_QUEUE_HEAD(changed_wait);
-static atomic_t changes;
-
-void distmind_residency_wake(void)
-{
-	atomic_inc(&changes);
-	if (wq_has_sleeper(&changed_wait))
-		wake_up_all(&changed_wait);
-}
 
 /* Under use_lock of the heap that they are for. */
 static void activate(struct distmind_heap *heap, struct distmind_job *job)
@@ -61,26 +56,38 @@ static void activate(struct distmind_heap *heap, struct distmind_job *job)
 	lockdep_assert_held(&heap->use_lock);
 	for (i = 0; i < job->arg_count; i++) {
 		if (job->buffers[i]) {
-			job->buffers[i]->active++;
+			WRITE_ONCE(job->buffers[i]->active, job->buffers[i]->active + 1);
 			distmind_heap_settle(heap, job->buffers[i]);
 		}
 	}
 }
 
-/* Returns whether one of them has become idle. */
-static bool deactivate(struct distmind_heap *heap, struct distmind_job *job)
+/* Returns whether one of them has become idle; *wanted: by another gpu. */
+static bool deactivate(struct distmind_heap *heap, struct distmind_job *job, bool *wanted)
 {
 	bool idle = false;
 	u32 i;
 
 	lockdep_assert_held(&heap->use_lock);
 	for (i = 0; i < job->arg_count; i++) {
-		if (job->buffers[i]) {
-			idle |= !--job->buffers[i]->active;
-			distmind_heap_settle(heap, job->buffers[i]);
+		struct distmind_buffer *buffer = job->buffers[i];
+
+		if (!buffer)
+			continue;
+		WRITE_ONCE(buffer->active, buffer->active - 1);
+		if (!buffer->active) {
+			idle = true;
+			*wanted |= buffer->wanted;
 		}
+		distmind_heap_settle(heap, buffer);
 	}
+	heap->changes += idle;
 	return idle;
+}
+
+static bool is_own(const struct distmind_job *job, const struct distmind_buffer *buffer)
+{
+	return buffer->vgpu == job->queue->tenant->vgpu;
 }
 
 /* Whether all its buffers are for this heap; under one of its locks. */
@@ -108,8 +115,11 @@ bool distmind_residency_try(struct distmind_gpu *gpu, struct distmind_job *job)
 
 	spin_lock(&heap->use_lock);
 	all = are_here(gpu, job);
-	for (i = 0; all && i < job->arg_count; i++)
-		all = !job->buffers[i] || job->buffers[i]->resident;
+	for (i = 0; all && i < job->arg_count; i++) {
+		struct distmind_buffer *buffer = job->buffers[i];
+
+		all = !buffer || (buffer->resident && !buffer->wanted);
+	}
 	if (all)
 		activate(heap, job);
 	spin_unlock(&heap->use_lock);
@@ -117,20 +127,24 @@ bool distmind_residency_try(struct distmind_gpu *gpu, struct distmind_job *job)
 	return all;
 }
 
-/* The job, which may have ended long before, has left its lane of this gpu. */
+/*
+ * The job, which may have ended long before, has left its lane of this gpu, or does not
+ * get it. Under the scheduler's lock.
+ */
 void distmind_residency_release(struct distmind_gpu *gpu, struct distmind_job *job)
 {
-	struct distmind_heap *heap = &gpu->heap;
-	bool idle;
+	bool idle, wanted = false;
 
 	if (!job->admitted)
 		return;
 	job->admitted = false;
-	spin_lock(&heap->use_lock);
-	idle = deactivate(heap, job);
-	spin_unlock(&heap->use_lock);
+	spin_lock(&gpu->heap.use_lock);
+	idle = deactivate(&gpu->heap, job, &wanted);
+	spin_unlock(&gpu->heap.use_lock);
 	if (idle)
-		distmind_residency_wake();
+		distmind_room_changed(&gpu->sched);
+	if (wanted)
+		distmind_room_kick_all();
 }
 
 /* Who is to go next, or NULL. */
@@ -172,6 +186,12 @@ static bool evict_one(struct distmind_gpu *gpu)
 	return victim;
 }
 
+/* Where it is, whoever makes way: those who do are counted in buffer->leaving. */
+static bool stays(const struct distmind_buffer *buffer)
+{
+	return buffer->pins || buffer->active > buffer->leaving;
+}
+
 /* The first range of so many pages between those that stay. */
 static bool find_first(const struct distmind_heap *heap, unsigned long count,
 		       unsigned long *start)
@@ -182,6 +202,8 @@ static bool find_first(const struct distmind_heap *heap, unsigned long count,
 	for (node = rb_first(&heap->held); node; node = rb_next(node)) {
 		struct distmind_buffer *buffer = rb_entry(node, struct distmind_buffer, in_held);
 
+		if (!stays(buffer))
+			continue;
 		if (buffer->start - *start >= count)
 			return true;
 		*start = buffer->start + buffer->count;
@@ -198,6 +220,8 @@ static bool find_last(const struct distmind_heap *heap, unsigned long count, uns
 	for (node = rb_last(&heap->held); node; node = rb_prev(node)) {
 		struct distmind_buffer *buffer = rb_entry(node, struct distmind_buffer, in_held);
 
+		if (!stays(buffer))
+			continue;
 		if (end - buffer->start - buffer->count >= count)
 			break;
 		end = buffer->start;
@@ -207,6 +231,13 @@ static bool find_last(const struct distmind_heap *heap, unsigned long count, uns
 }
 
 /* What is pinned goes to the end of the heap, so that it cuts it in as few as possible. */
+static bool find_for_pinned(const struct distmind_heap *heap, const struct distmind_buffer *buffer,
+			    unsigned long *start)
+{
+	return find_last(heap, buffer->count, start) &&
+	       distmind_pin_leaves_half(heap, buffer, *start);
+}
+
 static bool find_clearable(struct distmind_heap *heap, const struct distmind_buffer *buffer,
 			   unsigned long *start)
 {
@@ -214,8 +245,7 @@ static bool find_clearable(struct distmind_heap *heap, const struct distmind_buf
 
 	spin_lock(&heap->use_lock);
 	if (buffer->pins)
-		found = find_last(heap, buffer->count, start) &&
-			distmind_pin_leaves_half(heap, buffer, *start);
+		found = find_for_pinned(heap, buffer, start);
 	else
 		found = find_first(heap, buffer->count, start);
 	spin_unlock(&heap->use_lock);
@@ -303,22 +333,163 @@ static u32 fill_gap(const struct distmind_job *job, u32 mask, unsigned long page
 static bool fits_around(struct distmind_gpu *gpu, const struct distmind_job *job)
 {
 	u32 i, mask = buffers_of(job);
-	unsigned long from = 0;
+	unsigned long from = 0, start;
 	struct rb_node *node;
 
 	lockdep_assert_held(&gpu->heap.use_lock);
 	for (i = 0; i < job->arg_count; i++) {
-		if (mask & BIT(i) && job->buffers[i]->use == DISTMIND_BUFFER_HELD)
+		const struct distmind_buffer *buffer = job->buffers[i];
+
+		if (!(mask & BIT(i)))
+			continue;
+		if (buffer->resident && stays(buffer))
 			mask &= ~BIT(i);
+		else if (buffer->pins && !find_for_pinned(&gpu->heap, buffer, &start))
+			return false;
 	}
 	for (node = rb_first(&gpu->heap.held); mask && node; node = rb_next(node)) {
 		struct distmind_buffer *buffer = rb_entry(node, struct distmind_buffer, in_held);
 
+		if (!stays(buffer))
+			continue;
 		if (buffer->start > from)
 			mask = fill_gap(job, mask, buffer->start - from);
 		from = buffer->start + buffer->count;
 	}
 	return !fill_gap(job, mask, gpu->heap.pages - from);
+}
+
+static void count_leaving(struct distmind_sched *sched, u32 lanes, int change)
+{
+	u32 i, j;
+
+	for (i = 0; i < sched->lane_count; i++) {
+		const struct distmind_job *job = lanes & BIT(i) ? sched->lanes[i].job : NULL;
+
+		for (j = 0; job && job->admitted && j < job->arg_count; j++) {
+			if (job->buffers[j])
+				job->buffers[j]->leaving += change;
+		}
+	}
+}
+
+/*
+ * Whether there would be room for a job if those on @lanes left. All its buffers are for
+ * this heap, or it is not for this to say. Under the scheduler's lock.
+ */
+bool distmind_residency_fits(struct distmind_gpu *gpu, const struct distmind_job *job, u32 lanes)
+{
+	bool fits;
+
+	spin_lock(&gpu->heap.use_lock);
+	count_leaving(&gpu->sched, lanes, 1);
+	fits = !are_here(gpu, job) || fits_around(gpu, job);
+	count_leaving(&gpu->sched, lanes, -1);
+	spin_unlock(&gpu->heap.use_lock);
+	return fits;
+}
+
+static int blame(struct distmind_queue_room *room, u32 cause, const struct distmind_gpu *gpu,
+		 const struct distmind_buffer *buffer)
+{
+	memset(room, 0, sizeof(*room));
+	room->cause = cause;
+	room->gpu = gpu ? gpu->id : buffer->gpu_id;
+	if (buffer) {
+		room->buffer = buffer->id;
+		room->vgpu = buffer->vgpu->id;
+	}
+	if (cause == DISTMIND_ROOM_PINNED) {
+		room->pid = buffer->pinner_pid;
+		memcpy(room->device, buffer->pinner, sizeof(room->device));
+	}
+	return cause == DISTMIND_ROOM_JOBS ? 0 : -EBUSY;
+}
+
+/* The largest that is in the way. */
+static const struct distmind_buffer *largest_staying(const struct distmind_heap *heap)
+{
+	const struct distmind_buffer *buffer, *largest = NULL;
+	struct rb_node *node;
+
+	for (node = rb_first(&heap->held); node; node = rb_next(node)) {
+		buffer = rb_entry(node, struct distmind_buffer, in_held);
+		if (stays(buffer) && (!largest || buffer->count > largest->count))
+			largest = buffer;
+	}
+	return largest;
+}
+
+/* How it stands among those who hold buffers in the heap. */
+static int look_around(struct distmind_gpu *gpu, const struct distmind_job *job, bool again,
+		       struct distmind_queue_room *room)
+{
+	struct distmind_heap *heap = &gpu->heap;
+	const struct distmind_buffer *buffer;
+	bool never;
+
+	if ((again || heap->changes != job->room_seen) && fits_around(gpu, job))
+		return 1;
+	/* If all jobs left that can, and not those that hang. */
+	count_leaving(&gpu->sched, U32_MAX, 1);
+	never = !fits_around(gpu, job);
+	buffer = never ? largest_staying(heap) : NULL;
+	count_leaving(&gpu->sched, U32_MAX, -1);
+	if (!buffer)
+		return blame(room, DISTMIND_ROOM_JOBS, gpu, largest_staying(heap));
+	return blame(room, buffer->pins ? DISTMIND_ROOM_PINNED : DISTMIND_ROOM_HUNG, gpu, buffer);
+}
+
+/*
+ * How a job stands that found no room. 1: it is worth another try; 0: others are to
+ * leave first; -EBUSY: it is kept out by what nobody on this gpu can be asked for.
+ * *room says who is in the way. If there seems to be room but nothing has changed since
+ * it found none, it tries only @again. Under the scheduler's lock.
+ */
+int distmind_residency_look(struct distmind_gpu *gpu, const struct distmind_job *job, bool again,
+			    struct distmind_queue_room *room)
+{
+	struct distmind_heap *heap = &gpu->heap;
+	const struct distmind_buffer *buffer;
+	u32 i;
+	int ret;
+
+	for (i = 0; i < job->arg_count; i++) {
+		buffer = job->buffers[i];
+		if (!buffer || READ_ONCE(buffer->gpu) == gpu)
+			continue;
+		/* Only guesses, as to another heap; when it changes, this is asked again. */
+		if (is_own(job, buffer) && READ_ONCE(buffer->pins))
+			return blame(room, DISTMIND_ROOM_PINNED, NULL, buffer);
+		if (is_own(job, buffer) && READ_ONCE(buffer->active))
+			return blame(room, DISTMIND_ROOM_ELSEWHERE, NULL, buffer);
+		return 1;
+	}
+	spin_lock(&heap->use_lock);
+	ret = look_around(gpu, job, again, room);
+	spin_unlock(&heap->use_lock);
+	return ret;
+}
+
+/* Have those jobs yield that use it on the gpu that its vgpu has left. Sleeps. */
+void distmind_residency_ask_users(struct distmind_buffer *buffer)
+{
+	struct distmind_sched *sched;
+	u32 i, j;
+
+	mutex_lock(&move_lock);
+	sched = &buffer->gpu->sched;
+	spin_lock(&sched->lock);
+	for (i = 0; i < sched->lane_count && READ_ONCE(buffer->wanted); i++) {
+		struct distmind_lane *lane = &sched->lanes[i];
+
+		for (j = 0; lane->job && j < lane->job->arg_count; j++) {
+			if (lane->job->admitted && lane->job->buffers[j] == buffer)
+				distmind_lane_ask(sched, lane, ktime_get_ns());
+		}
+	}
+	spin_unlock(&sched->lock);
+	mutex_unlock(&move_lock);
 }
 
 /* So that its own can be placed anew: they may lie so that nothing fits between them. */
@@ -335,6 +506,7 @@ static void put_out_own(struct distmind_heap *heap, struct distmind_job *job)
 static int bring_in_as(struct distmind_gpu *gpu, struct distmind_job *job, bool anew)
 {
 	struct distmind_heap *heap = &gpu->heap;
+	bool wanted = false;
 	int err;
 
 	if (anew)
@@ -345,7 +517,7 @@ static int bring_in_as(struct distmind_gpu *gpu, struct distmind_job *job, bool 
 	err = place_missing(gpu, job, anew);
 	if (err) {
 		spin_lock(&heap->use_lock);
-		deactivate(heap, job);
+		deactivate(heap, job, &wanted);
 		spin_unlock(&heap->use_lock);
 	}
 	return err;
@@ -365,6 +537,7 @@ static int bring_in(struct distmind_gpu *gpu, struct distmind_job *job)
 	if (fill_gap(job, buffers_of(job), gpu->heap.pages))
 		return -ENOSPC;
 	spin_lock(&gpu->heap.use_lock);
+	job->room_seen = gpu->heap.changes;
 	fits = fits_around(gpu, job);
 	spin_unlock(&gpu->heap.use_lock);
 	if (!fits)
@@ -394,6 +567,7 @@ static int move(struct distmind_buffer *buffer, struct distmind_gpu *gpu)
 	spin_lock(&old->heap.use_lock);
 	if (!err && (buffer->active || buffer->pins))
 		err = -EAGAIN;
+	buffer->wanted = err == -EAGAIN && buffer->active;
 	if (!err) {
 		distmind_gpu_get(gpu);
 		buffer->gpu_id = gpu->id;
@@ -402,11 +576,8 @@ static int move(struct distmind_buffer *buffer, struct distmind_gpu *gpu)
 	}
 	spin_unlock(&old->heap.use_lock);
 	mutex_unlock(&old->heap.lock);
-	if (!err) {
+	if (!err)
 		distmind_gpu_put(old);
-		/* Who wanted it there is to look again. */
-		distmind_residency_wake();
-	}
 out:
 	mutex_unlock(&move_lock);
 	return err;
@@ -430,51 +601,43 @@ void distmind_residency_unlock(struct distmind_buffer *buffer)
 	mutex_unlock(&move_lock);
 }
 
-static int admit_now(struct distmind_gpu *gpu, struct distmind_job *job)
+/* Its own are for it to have, whatever was wanted of them before. */
+static int take_in(struct distmind_gpu *gpu, const struct distmind_job *job,
+		   struct distmind_buffer *buffer)
 {
-	u32 i;
-	int err;
+	bool wanted;
 
-	for (i = 0; i < job->arg_count; i++) {
-		struct distmind_buffer *buffer = job->buffers[i];
-
-		if (!buffer || READ_ONCE(buffer->gpu) == gpu)
-			continue;
+	if (READ_ONCE(buffer->gpu) != gpu)
 		/* It follows its own vgpu, not whoever has imported it. */
-		err = buffer->vgpu == job->queue->tenant->vgpu ? move(buffer, gpu) : -EXDEV;
-		if (err)
-			return err;
+		return is_own(job, buffer) ? move(buffer, gpu) : -EXDEV;
+	spin_lock(&gpu->heap.use_lock);
+	if (is_own(job, buffer))
+		buffer->wanted = false;
+	wanted = buffer->wanted;
+	spin_unlock(&gpu->heap.use_lock);
+	return wanted ? -EXDEV : 0;
+}
+
+/*
+ * Bring in what a job needs; sleeps, but waits for nobody's job. -EAGAIN: others are in
+ * the way; -EINTR; -ENOSPC: it does not fit even alone; -EXDEV: an imported buffer has
+ * gone to another gpu since it was submitted, or is to.
+ */
+int distmind_residency_admit(struct distmind_gpu *gpu, struct distmind_job *job)
+{
+	int err = 0;
+	u32 i;
+
+	for (i = 0; !err && i < job->arg_count; i++) {
+		if (job->buffers[i])
+			err = take_in(gpu, job, job->buffers[i]);
 	}
+	if (err)
+		return err;
 	if (mutex_lock_killable(&gpu->heap.lock))
 		return -EINTR;
 	err = bring_in(gpu, job);
 	mutex_unlock(&gpu->heap.lock);
-	return err;
-}
-
-/*
- * Bring in what the job on @lane needs; sleeps. -EAGAIN: it was asked to yield, or
- * its gpu was lost, before there was room; -EINTR; -ENOSPC: it does not fit even
- * alone; -EXDEV: an imported buffer has gone to another gpu since it was submitted.
- */
-int distmind_residency_admit(struct distmind_gpu *gpu, struct distmind_job *job,
-			     const struct distmind_lane *lane)
-{
-	int before, err;
-
-	for (;;) {
-		before = atomic_read(&changes);
-		err = admit_now(gpu, job);
-		if (err != -EAGAIN)
-			break;
-		err = wait_event_interruptible(changed_wait, atomic_read(&changes) != before ||
-					       READ_ONCE(lane->asked_ns) ||
-					       READ_ONCE(gpu->sched.error));
-		if (err)
-			return -EINTR;
-		if (READ_ONCE(lane->asked_ns) || READ_ONCE(gpu->sched.error))
-			return -EAGAIN;
-	}
 	if (!err)
 		job->admitted = true;
 	return err;

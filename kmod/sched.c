@@ -29,7 +29,7 @@
 #include "ladder.h"
 #include "lane.h"
 #include "queue.h"
-#include "residency.h"
+#include "room.h"
 #include "sched.h"
 #include "tenant.h"
 #include "vgpu.h"
@@ -54,6 +54,7 @@ static void arm_timer(struct distmind_sched *sched, u64 now)
 	for (i = 0; i < sched->lane_count; i++)
 		due = earlier(due, distmind_ladder_due(sched, &sched->lanes[i]));
 	due = earlier(due, distmind_ladder_lost_at(sched));
+	due = earlier(due, sched->room_due_ns);
 	if (due)
 		hrtimer_start(&sched->timer, ns_to_ktime(max(due, now)), HRTIMER_MODE_ABS);
 }
@@ -78,6 +79,7 @@ int distmind_sched_init(struct distmind_sched *sched, u32 compute, u32 copy, u32
 	sched->hang_ns = DISTMIND_HANG_NS;
 	INIT_LIST_HEAD(&sched->tenants);
 	INIT_WORK(&sched->work, work_due);
+	distmind_room_init(sched);
 	hrtimer_init(&sched->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
 	sched->timer.function = timer_due;
 	policy_sched_init(&sched->policy[DISTMIND_LANE_COMPUTE], &policy_slo, compute);
@@ -266,6 +268,7 @@ void distmind_sched_dispatch(struct distmind_sched *sched, u64 now)
 	lockdep_assert_held(&sched->lock);
 	if (sched->error)
 		return;
+	distmind_room_advance(sched, now);
 	give_lanes(sched, now);
 	do {
 		for (kind = 0; kind < DISTMIND_LANE__COUNT; kind++)
@@ -401,6 +404,7 @@ void distmind_sched_quiesce(struct distmind_sched *sched)
 {
 	hrtimer_cancel(&sched->timer);
 	cancel_work_sync(&sched->work);
+	distmind_room_quiesce(sched);
 }
 
 /* What is on the lane ends; a thread that admits a job does that by itself. */
@@ -448,7 +452,6 @@ void distmind_sched_end(struct distmind_sched *sched, int error, struct list_hea
 		end_lane(sched, lane, error, now, ended);
 		wake_up_interruptible(&lane->wait);
 	}
-	distmind_residency_wake();
 	list_splice_init(&sched->tenants, &left);
 	while ((tenant = list_first_entry_or_null(&left, struct distmind_tenant, in_sched))) {
 		list_move_tail(&tenant->in_sched, &sched->tenants);

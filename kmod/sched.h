@@ -59,6 +59,13 @@ struct distmind_sched_stats {
  * @hang_ns: how long after it was asked to yield a job may stay on its lane
  * @stats: what happened
  * @told_out: lanes that had failed when those who watch the gpu were last told
+ * @room_tenants: tenants with queues that wait for room in the heap, see room.c
+ * @room_tenant_count: how many these are
+ * @room_claim: the queue that is to have room next, or NULL
+ * @room_claim_until: when its claim ends, if it waits for a lane and not for room
+ * @room_is_new: somebody has stopped to use a buffer since that was looked at
+ * @room_due_ns: when waiting for room is to be looked at, 0 for never
+ * @room_work: looks at it
  * @timer: wakes @work when something is due by itself
  * @work: what is due
  */
@@ -75,6 +82,13 @@ struct distmind_sched {
 	u64 hang_ns;
 	struct distmind_sched_stats stats;
 	u32 told_out;
+	struct list_head room_tenants;
+	u32 room_tenant_count;
+	struct distmind_queue *room_claim;
+	u64 room_claim_until;
+	bool room_is_new;
+	u64 room_due_ns;
+	struct work_struct room_work;
 	struct hrtimer timer;
 	struct work_struct work;
 };

@@ -33,6 +33,7 @@ struct distmind_tenant *distmind_tenant_create(struct distmind_gpu *gpu,
 	distmind_vgpu_get(vgpu);
 	tenant->vgpu = vgpu;
 	INIT_LIST_HEAD(&tenant->queues);
+	INIT_LIST_HEAD(&tenant->room_queues);
 	tenant->error = distmind_sched_add(&gpu->sched, tenant, &vgpu->settings);
 	if (tenant->error) {
 		int err = tenant->error;

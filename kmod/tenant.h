@@ -19,6 +19,8 @@ struct distmind_vgpu;
  * @policy: what the policies know of it, for each kind of lane
  * @in_sched: in the scheduler's list
  * @queues: its queues
+ * @room_queues: of these, those that wait for room in the heap, in that order
+ * @in_room: in the scheduler's list of tenants that have such
  * @error: 0, or why all its queues have ended
  */
 struct distmind_tenant {
@@ -28,6 +30,8 @@ struct distmind_tenant {
 	struct policy_tenant policy[DISTMIND_LANE__COUNT];
 	struct list_head in_sched;
 	struct list_head queues;
+	struct list_head room_queues;
+	struct list_head in_room;
 	int error;
 };
 

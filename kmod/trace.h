@@ -125,6 +125,32 @@ TRACE_EVENT(distmind_job_ready,
 		      __entry->gpu, __entry->vgpu, __entry->job, __entry->type,
 		      __entry->operation, __entry->blocks, __entry->cookie));
 
+TRACE_EVENT(distmind_job_no_room,
+	    TP_PROTO(const struct distmind_job *job, const struct distmind_queue_room *room),
+	    TP_ARGS(job, room),
+	    TP_STRUCT__entry(__field(u32, gpu)
+			     __field(u32, vgpu)
+			     __field(u64, job)
+			     __field(u32, cause)
+			     __field(u32, buffer)
+			     __field(u32, of)
+			     __field(u32, at)
+			     __field(int, pid)
+			     __field(u64, waited)),
+	    TP_fast_assign(__entry->gpu = job->queue->tenant->gpu->id;
+			   __entry->vgpu = job->queue->tenant->vgpu->id;
+			   __entry->job = job->id;
+			   __entry->cause = room->cause;
+			   __entry->buffer = room->buffer;
+			   __entry->of = room->vgpu;
+			   __entry->at = room->gpu;
+			   __entry->pid = room->pid;
+			   __entry->waited = room->waited_ns;),
+	    TP_printk("gpu=%u vgpu=%u job=%llu cause=%u buffer=%u of=%u at=%u pid=%d waited=%llu",
+		      __entry->gpu, __entry->vgpu, __entry->job, __entry->cause,
+		      __entry->buffer, __entry->of, __entry->at, __entry->pid,
+		      __entry->waited));
+
 TRACE_EVENT(distmind_job_start,
 	    TP_PROTO(const struct distmind_job *job, u32 lane, u64 wait_ns),
 	    TP_ARGS(job, lane, wait_ns),

@@ -68,6 +68,7 @@ TEST_F(abi, structures_have_no_holes_and_no_pointers)
 	EXPECT_EQ(8, sizeof(struct distmind_queue_destroy));
 	EXPECT_EQ(32, sizeof(struct distmind_buffer_import));
 	EXPECT_EQ(16, sizeof(struct distmind_queue_watch));
+	EXPECT_EQ(72, sizeof(struct distmind_queue_room));
 	EXPECT_EQ(32, sizeof(struct distmind_queue_page));
 	EXPECT_EQ(16, sizeof(struct distmind_grant_end));
 	EXPECT_EQ(16, sizeof(struct distmind_timeline_fail));

@@ -619,6 +619,53 @@ struct distmind_queue_destroy {
 };
 
 /**
+ * enum distmind_room_cause - why there is no room for a job in its gpu's memory
+ * @DISTMIND_ROOM_NONE: there is, or it is not at that
+ * @DISTMIND_ROOM_JOBS: because of what jobs on lanes use; they leave, or are asked to
+ * @DISTMIND_ROOM_PINNED: because of what a device has pinned there, or because a device
+ *	has pinned a buffer of the job on the gpu that its vgpu has left
+ * @DISTMIND_ROOM_ELSEWHERE: a job on the gpu that the vgpu has left uses a buffer of it
+ * @DISTMIND_ROOM_HUNG: because of what a job used that was failed for hanging and that its
+ *	engine has not let go
+ * @DISTMIND_ROOM__COUNT: how many causes there are
+ */
+enum distmind_room_cause {
+	DISTMIND_ROOM_NONE,
+	DISTMIND_ROOM_JOBS,
+	DISTMIND_ROOM_PINNED,
+	DISTMIND_ROOM_ELSEWHERE,
+	DISTMIND_ROOM_HUNG,
+	DISTMIND_ROOM__COUNT
+};
+
+/**
+ * struct distmind_queue_room - for whom a queue's first job waits, or why one failed
+ * @queue: its handle
+ * @cause: out, enum distmind_room_cause
+ * @error: out, 0: the first job waits; else what the last job that waited for so long
+ *	that it was failed has failed with
+ * @buffer: out, number of the buffer that is in the way; the largest of several
+ * @vgpu: out, whose that is
+ * @gpu: out, where it is
+ * @pid: out, with DISTMIND_ROOM_PINNED: the process that had it pinned last
+ * @pad: 0
+ * @waited_ns: out, for how long
+ * @device: out, with DISTMIND_ROOM_PINNED: the device that pinned it
+ */
+struct distmind_queue_room {
+	__u32 queue;
+	__u32 cause;
+	__s32 error;
+	__u32 buffer;
+	__u32 vgpu;
+	__u32 gpu;
+	__s32 pid;
+	__u32 pad;
+	__aligned_u64 waited_ns;
+	char device[DISTMIND_NAME_LEN];
+};
+
+/**
  * struct distmind_queue_page - what a watched queue shows when mapped
  * @grant: number of the grant that has a lane, 0 for none
  * @asked: how often the job on the lane was asked to yield
@@ -844,6 +891,7 @@ struct distmind_request_end {
 #define DISTMIND_IOC_GRANT_END		DISTMIND_IOC(0x4d, grant_end)
 #define DISTMIND_IOC_BUFFER_IMPORT	DISTMIND_IOC(0x4e, buffer_import)
 #define DISTMIND_IOC_REQUEST_END	DISTMIND_IOC(0x4f, request_end)
+#define DISTMIND_IOC_QUEUE_ROOM		DISTMIND_IOC(0x50, queue_room)
 
 #define DISTMIND_IOC_TIMELINE_WAIT	DISTMIND_IOC(0x60, timeline_wait)
 #define DISTMIND_IOC_TIMELINE_SIGNAL	DISTMIND_IOC(0x61, timeline_signal)

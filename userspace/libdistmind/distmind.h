@@ -148,6 +148,8 @@ void distmind_queue_destroy(struct distmind_queue *queue);
 int distmind_queue_watch(struct distmind_queue *queue, int eventfd);
 /* What is known of the queue without a system call; NULL: it is not watched. */
 const struct distmind_queue_page *distmind_queue_page(const struct distmind_queue *queue);
+/* For whom its first job waits that has no room in the gpu's memory, or one failed (EBUSY). */
+int distmind_queue_room(struct distmind_queue *queue, struct distmind_queue_room *room);
 
 /*
  * Jobs to submit together. Each call that adds a job makes it the one that

@@ -91,6 +91,12 @@ const struct distmind_queue_page *distmind_queue_page(const struct distmind_queu
 	return queue->page;
 }
 
+int distmind_queue_room(struct distmind_queue *queue, struct distmind_queue_room *room)
+{
+	*room = (struct distmind_queue_room){ .queue = queue->handle };
+	return distmind_ioctl(queue->vgpu->fd, DISTMIND_IOC_QUEUE_ROOM, room);
+}
+
 int distmind_queue_submit(struct distmind_queue *queue, const struct distmind_batch *batch,
 			  uint32_t *failed)
 {

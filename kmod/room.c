@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Room: jobs whose buffers cannot be brought into the heap at the moment.
+ *
+ * Such a job is on no lane. Its queue waits in a list of its tenant, and is looked at
+ * again whenever somebody stops to use a buffer: by a work item, not by those who run
+ * jobs. If there is room for it by then, it becomes ready as if it had just arrived,
+ * and is picked for a lane in its turn.
+ *
+ * So that it gets room at all, one of those who wait has a claim: the first one of the
+ * highest rank for which there would be room if those who are to make way did so. These
+ * are the jobs on lanes
+ *
+ *   of a lower rank    at once,
+ *   of the same rank   after it has waited for ROOM_PATIENCE_NS,
+ *
+ * and, unless the policy is fifo, as many of them are asked to yield as it needs. What
+ * is of no higher rank and wants the room as well waits until the claim was served;
+ * what is not in the way of it runs. With J as in policy.h, room is there within J if
+ * lower ranks have it, and within ROOM_PATIENCE_NS + J if equals do.
+ *
+ * Not everything makes way. A job fails with EBUSY, and DISTMIND_IOC_QUEUE_ROOM says for
+ * whom, when it has waited for a multiple of the hang limit, see limits[], because
+ *
+ *   it does not fit around what is pinned, or a buffer of it is pinned on the gpu that its
+ *   vgpu has left,
+ *   a job on that gpu uses a buffer of it: that job is asked to yield, and those who have
+ *   imported the buffer get it no more, their jobs fail with EXDEV,
+ *   it does not fit around what a job used that hangs: its engine may still answer.
+ *
+ * Everything is guarded by sched->lock. Looking at one job takes time by what is held
+ * in the heap, see residency.c; the work item gives others the lock after a few.
+ */
+#include <linux/ktime.h>
+#include <linux/mm.h>
+
+#include "buffer.h"
+#include "gpu.h"
+#include "job.h"
+#include "lane.h"
+#include "queue.h"
+#include "request.h"
+#include "residency.h"
+#include "room.h"
+#include "sched.h"
+#include "tenant.h"
+#include "trace.h"
+#include "vgpu.h"
+
+#define ROOM_PATIENCE_NS	POLICY_WINDOW_NS
+/* Of one tenant, how many queues are looked at for a change. */
+#define QUEUES_AT_ONCE		16
+/* Among how many tenants the claim is given. */
+#define CLAIMS_TRIED		8
+/* How many buffers are asked for on other gpus at a time. */
+#define ELSEWHERE_MAX		8
+
+/* For how many times the hang limit a job waits for what is not given up. */
+static const u32 limits[DISTMIND_ROOM__COUNT] = {
+	[DISTMIND_ROOM_PINNED] = 1,
+	[DISTMIND_ROOM_ELSEWHERE] = 2,
+	[DISTMIND_ROOM_HUNG] = 8,
+};
+
+static struct distmind_gpu *gpu_of(struct distmind_sched *sched)
+{
+	return container_of(sched, struct distmind_gpu, sched);
+}
+
+static u32 rank_of(const struct distmind_queue *queue)
+{
+	return queue->entity.tenant->rank;
+}
+
+static struct distmind_job *first_job(const struct distmind_queue *queue)
+{
+	return list_first_entry(&queue->jobs, struct distmind_job, link);
+}
+
+static struct distmind_queue *first_queue(const struct distmind_tenant *tenant)
+{
+	return list_first_entry(&tenant->room_queues, struct distmind_queue, room.in_tenant);
+}
+
+/* The lanes whose jobs make way for a claim, or will: bit i for lane i. */
+static u32 making_way(struct distmind_sched *sched, const struct distmind_queue *claim, u64 now)
+{
+	bool patient = now - first_job(claim)->room_ns < ROOM_PATIENCE_NS;
+	u32 i, rank, mask = 0;
+
+	for (i = 0; i < sched->lane_count; i++) {
+		const struct distmind_lane *lane = &sched->lanes[i];
+
+		if (!lane->job || !lane->job->admitted)
+			continue;
+		rank = rank_of(lane->job->queue);
+		if (lane->state.asked || rank < rank_of(claim) ||
+		    (rank == rank_of(claim) && !patient))
+			mask |= BIT(i);
+	}
+	return mask;
+}
+
+/* As few of @lanes as it takes, those of low rank first. */
+static void ask_lanes(struct distmind_sched *sched, const struct distmind_queue *claim,
+		      u32 lanes, u64 now)
+{
+	u32 i, rank, gone = 0;
+
+	for (i = 0; i < sched->lane_count; i++) {
+		if (lanes & BIT(i) && sched->lanes[i].state.asked)
+			gone |= BIT(i);
+	}
+	for (rank = 0; rank <= rank_of(claim); rank++) {
+		for (i = 0; i < sched->lane_count; i++) {
+			struct distmind_lane *lane = &sched->lanes[i];
+
+			if (!(lanes & ~gone & BIT(i)) || rank_of(lane->job->queue) != rank)
+				continue;
+			if (distmind_residency_fits(gpu_of(sched), first_job(claim), gone))
+				return;
+			gone |= BIT(i);
+			if (sched->policy[lane->kind].policy != &policy_fifo)
+				distmind_lane_ask(sched, lane, now);
+		}
+	}
+}
+
+/* Who of those that wait has a claim: tenants that had one lately are last in the list. */
+static void give_claim(struct distmind_sched *sched, u64 now)
+{
+	struct distmind_queue *served = sched->room_claim, *claim, *queue;
+	struct distmind_tenant *tenant;
+	u32 lanes, tried = 0;
+
+	/* Who has been served is to get its lane, before those of no higher rank. */
+	if (served && (distmind_room_is_waiting(&served->room) || now >= sched->room_claim_until))
+		served = NULL;
+	claim = served;
+	list_for_each_entry(tenant, &sched->room_tenants, in_room) {
+		queue = first_queue(tenant);
+		if (queue->room.stuck_ns || (claim && rank_of(queue) <= rank_of(claim)))
+			continue;
+		lanes = making_way(sched, queue, now);
+		if (lanes && distmind_residency_fits(gpu_of(sched), first_job(queue), lanes))
+			claim = queue;
+		if (++tried == CLAIMS_TRIED)
+			break;
+	}
+	sched->room_claim = claim;
+	if (claim && claim != served)
+		ask_lanes(sched, claim, making_way(sched, claim, now), now);
+}
+
+static void take_out(struct distmind_sched *sched, struct distmind_queue *queue)
+{
+	struct distmind_tenant *tenant = queue->tenant;
+
+	list_del_init(&queue->room.in_tenant);
+	if (!list_empty(&tenant->room_queues))
+		return;
+	list_del(&tenant->in_room);
+	if (!--sched->room_tenant_count)
+		sched->room_due_ns = 0;
+}
+
+/* It waits no longer, or not for that. */
+void distmind_room_leave(struct distmind_sched *sched, struct distmind_queue *queue)
+{
+	lockdep_assert_held(&sched->lock);
+	if (distmind_room_is_waiting(&queue->room))
+		take_out(sched, queue);
+	if (sched->room_claim == queue) {
+		sched->room_claim = NULL;
+		/* Others may have held back for it. */
+		distmind_room_changed(sched);
+	}
+}
+
+static void look_again_at(struct distmind_sched *sched, u64 due)
+{
+	if (!sched->room_due_ns || due < sched->room_due_ns)
+		sched->room_due_ns = due;
+}
+
+/* There is room for it now: it is to have a lane, and who has a claim keeps it until then. */
+static void make_ready(struct distmind_sched *sched, struct distmind_queue *queue, u64 now)
+{
+	LIST_HEAD(none);
+
+	take_out(sched, queue);
+	if (sched->room_claim == queue) {
+		sched->room_claim_until = now + POLICY_WINDOW_NS;
+		if (sched->room_tenant_count)
+			look_again_at(sched, sched->room_claim_until);
+	}
+	queue->room.stuck_ns = 0;
+	/* Its first job was ready before, so none ends by that. */
+	distmind_queue_advance(queue, now, &none);
+}
+
+/* The queue's first job was on a lane and found no room; it is on none any more. */
+void distmind_room_wait(struct distmind_sched *sched, struct distmind_queue *queue, u64 now)
+{
+	struct distmind_job *job = first_job(queue);
+	struct distmind_tenant *tenant = queue->tenant;
+
+	lockdep_assert_held(&sched->lock);
+	if (list_empty(&tenant->room_queues)) {
+		list_add_tail(&tenant->in_room, &sched->room_tenants);
+		sched->room_tenant_count++;
+	}
+	/* Who has waited before does not queue up anew. */
+	if (job->room_ns)
+		list_add(&queue->room.in_tenant, &tenant->room_queues);
+	else
+		list_add_tail(&queue->room.in_tenant, &tenant->room_queues);
+	if (!job->room_ns)
+		job->room_ns = now;
+	distmind_request_enter(job, DISTMIND_REQUEST_PHASE_ROOM, now);
+	queue->room.again_ns = now + ROOM_PATIENCE_NS;
+	give_claim(sched, now);
+	/* What was in its way may have gone since it was looked at. */
+	queue_work(system_highpri_wq, &sched->room_work);
+}
+
+/* Whether the job on the lane, whose buffers are there, leaves enough for who has a claim. */
+bool distmind_room_allows(struct distmind_sched *sched, const struct distmind_lane *lane, u64 now)
+{
+	const struct distmind_queue *claim = sched->room_claim, *queue = lane->job->queue;
+	u32 lanes;
+
+	if (!claim || claim == queue || rank_of(queue) > rank_of(claim))
+		return true;
+	if (!distmind_room_is_waiting(&claim->room) && now >= sched->room_claim_until)
+		return true;
+	/* Does it fit without this one, and not with it? */
+	lanes = making_way(sched, claim, now) | BIT(distmind_lane_index(sched, lane));
+	return !distmind_residency_fits(gpu_of(sched), first_job(claim), lanes) ||
+	       distmind_residency_fits(gpu_of(sched), first_job(claim),
+				       lanes & ~BIT(distmind_lane_index(sched, lane)));
+}
+
+/* The job on the lane is its engine's. */
+void distmind_room_delivered(struct distmind_sched *sched, const struct distmind_lane *lane)
+{
+	struct distmind_queue *queue = lane->job->queue;
+
+	lane->job->room_ns = 0;
+	if (sched->room_claim != queue)
+		return;
+	sched->room_claim = NULL;
+	/* Its tenant comes after the others next time. */
+	if (!list_empty(&queue->tenant->room_queues))
+		list_move_tail(&queue->tenant->in_room, &sched->room_tenants);
+	distmind_room_changed(sched);
+}
+
+/* Somebody has stopped to use a buffer, or a claim was served. */
+void distmind_room_changed(struct distmind_sched *sched)
+{
+	lockdep_assert_held(&sched->lock);
+	if (sched->error || !sched->room_tenant_count)
+		return;
+	sched->room_is_new = true;
+	queue_work(system_highpri_wq, &sched->room_work);
+}
+
+/* Before lanes are given away: who has a claim does not wait for the work item. */
+void distmind_room_advance(struct distmind_sched *sched, u64 now)
+{
+	struct distmind_queue *claim = sched->room_claim;
+
+	if (sched->room_due_ns && now >= sched->room_due_ns) {
+		sched->room_due_ns = 0;
+		queue_work(system_highpri_wq, &sched->room_work);
+	}
+	if (!sched->room_is_new)
+		return;
+	sched->room_is_new = false;
+	if (claim && distmind_room_is_waiting(&claim->room) &&
+	    distmind_residency_look(gpu_of(sched), first_job(claim), false,
+				    &claim->room.cause) > 0)
+		make_ready(sched, claim, now);
+}
+
+/* It has waited for long enough for what nobody gives up. */
+static void fail(struct distmind_sched *sched, struct distmind_queue *queue, u64 now,
+		 struct list_head *ended)
+{
+	struct distmind_job *job = first_job(queue);
+
+	queue->room.cause.error = -EBUSY;
+	queue->room.cause.waited_ns = now - job->room_ns;
+	queue->room.stuck_ns = 0;
+	trace_distmind_job_no_room(job, &queue->room.cause);
+	distmind_room_leave(sched, queue);
+	distmind_lane_count_end(sched, job, -EBUSY, now);
+	distmind_job_end(job, -EBUSY, ended);
+	distmind_queue_advance(queue, now, ended);
+}
+
+/* Returns false if it still waits. */
+static bool look_at_queue(struct distmind_sched *sched, struct distmind_queue *queue, u64 now,
+			  struct list_head *ended)
+{
+	const struct distmind_queue *claim = sched->room_claim;
+	struct distmind_room *room = &queue->room;
+	u64 due;
+	int ret;
+
+	ret = distmind_residency_look(gpu_of(sched), first_job(queue), now >= room->again_ns,
+				      &room->cause);
+	if (ret > 0 && (!claim || claim == queue || rank_of(queue) > rank_of(claim))) {
+		make_ready(sched, queue, now);
+		return true;
+	}
+	if (ret >= 0) {
+		room->stuck_ns = 0;
+		if (now >= room->again_ns)
+			room->again_ns = now + ROOM_PATIENCE_NS;
+		due = room->again_ns;
+	} else {
+		if (!room->stuck_ns)
+			room->stuck_ns = now;
+		due = room->stuck_ns + limits[room->cause.cause] * sched->hang_ns;
+		if (now >= due) {
+			fail(sched, queue, now, ended);
+			return true;
+		}
+	}
+	look_again_at(sched, due);
+	return false;
+}
+
+/* The buffer that a job wants which cannot have it because of a job on another gpu. */
+static struct distmind_buffer *wanted_elsewhere(const struct distmind_queue *queue)
+{
+	const struct distmind_job *job = first_job(queue);
+	u32 i;
+
+	if (queue->room.cause.cause != DISTMIND_ROOM_ELSEWHERE)
+		return NULL;
+	for (i = 0; i < job->arg_count; i++) {
+		if (job->buffers[i] && job->buffers[i]->id == queue->room.cause.buffer)
+			return job->buffers[i];
+	}
+	return NULL;
+}
+
+/* Puts buffers that are to be asked for on other gpus, with a reference, into @wanted. */
+static void look_at_tenant(struct distmind_sched *sched, struct distmind_tenant *tenant, u64 now,
+			   struct list_head *ended, struct distmind_buffer **wanted, u32 *count)
+{
+	struct distmind_queue *queue, *next;
+	u32 looks = 0;
+
+	list_for_each_entry_safe(queue, next, &tenant->room_queues, room.in_tenant) {
+		struct distmind_buffer *buffer;
+
+		if (looks++ == QUEUES_AT_ONCE)
+			return;
+		if (look_at_queue(sched, queue, now, ended))
+			continue;
+		buffer = *count < ELSEWHERE_MAX ? wanted_elsewhere(queue) : NULL;
+		if (buffer) {
+			distmind_buffer_get(buffer);
+			wanted[(*count)++] = buffer;
+		}
+	}
+}
+
+static void room_due(struct work_struct *work)
+{
+	struct distmind_sched *sched = container_of(work, struct distmind_sched, room_work);
+	struct distmind_buffer *wanted[ELSEWHERE_MAX];
+	struct distmind_tenant *tenant;
+	u32 left, i, count = 0;
+	LIST_HEAD(ended);
+
+	spin_lock(&sched->lock);
+	sched->room_due_ns = 0;
+	for (left = sched->room_tenant_count; left && sched->room_tenant_count; left--) {
+		tenant = list_first_entry(&sched->room_tenants, struct distmind_tenant, in_room);
+		list_move_tail(&tenant->in_room, &sched->room_tenants);
+		look_at_tenant(sched, tenant, ktime_get_ns(), &ended, wanted, &count);
+		spin_unlock(&sched->lock);
+		cond_resched();
+		spin_lock(&sched->lock);
+	}
+	if (!sched->error)
+		give_claim(sched, ktime_get_ns());
+	distmind_sched_dispatch(sched, ktime_get_ns());
+	spin_unlock(&sched->lock);
+	distmind_job_end_all(&ended);
+	for (i = 0; i < count; i++) {
+		distmind_residency_ask_users(wanted[i]);
+		distmind_buffer_put(wanted[i]);
+	}
+}
+
+void distmind_room_init(struct distmind_sched *sched)
+{
+	INIT_LIST_HEAD(&sched->room_tenants);
+	INIT_WORK(&sched->room_work, room_due);
+}
+
+/* As distmind_sched_quiesce(). */
+void distmind_room_quiesce(struct distmind_sched *sched)
+{
+	cancel_work_sync(&sched->room_work);
+}
+
+static void kick_all(struct work_struct *work)
+{
+	struct distmind_gpu *gpu;
+	unsigned long id;
+
+	mutex_lock(&distmind_pool_lock);
+	distmind_table_for_each(&distmind_gpus, id, gpu) {
+		spin_lock(&gpu->sched.lock);
+		distmind_room_changed(&gpu->sched);
+		spin_unlock(&gpu->sched.lock);
+	}
+	mutex_unlock(&distmind_pool_lock);
+}
+
+static DECLARE_WORK(kick_work, kick_all);
+
+/* A buffer that jobs on another gpu may wait for can go there. Does not sleep. */
+void distmind_room_kick_all(void)
+{
+	queue_work(system_highpri_wq, &kick_work);
+}
+
+/* What the queue's first job waits for, or the last one waited for that failed for it. */
+void distmind_room_show(struct distmind_queue *queue, struct distmind_queue_room *room)
+{
+	struct distmind_sched *sched = &queue->tenant->gpu->sched;
+	u32 handle = room->queue;
+
+	spin_lock(&sched->lock);
+	*room = queue->room.cause;
+	if (distmind_room_is_waiting(&queue->room)) {
+		room->waited_ns = ktime_get_ns() - first_job(queue)->room_ns;
+		room->error = 0;
+	} else if (!room->error) {
+		memset(room, 0, sizeof(*room));
+	}
+	spin_unlock(&sched->lock);
+	room->queue = handle;
+}
+
+void distmind_room_exit(void)
+{
+	cancel_work_sync(&kick_work);
+}

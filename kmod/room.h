@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _DISTMIND_ROOM_H
+#define _DISTMIND_ROOM_H
+
+#include <linux/list.h>
+#include <linux/types.h>
+#include <uapi/linux/distmind.h>
+
+struct distmind_lane;
+struct distmind_queue;
+struct distmind_sched;
+
+/**
+ * struct distmind_room - that the first job of a queue waits for room
+ * @in_tenant: in the tenant's list, while it waits
+ * @again_ns: when it is to try again, whether anything has changed or not
+ * @stuck_ns: since when for what nobody can be asked for on this gpu, 0 if not
+ * @cause: for whom it waits, or the last one waited that was failed
+ */
+struct distmind_room {
+	struct list_head in_tenant;
+	u64 again_ns;
+	u64 stuck_ns;
+	struct distmind_queue_room cause;
+};
+
+static inline bool distmind_room_is_waiting(const struct distmind_room *room)
+{
+	return !list_empty(&room->in_tenant);
+}
+
+void distmind_room_init(struct distmind_sched *sched);
+void distmind_room_quiesce(struct distmind_sched *sched);
+void distmind_room_wait(struct distmind_sched *sched, struct distmind_queue *queue, u64 now);
+void distmind_room_leave(struct distmind_sched *sched, struct distmind_queue *queue);
+bool distmind_room_allows(struct distmind_sched *sched, const struct distmind_lane *lane, u64 now);
+void distmind_room_delivered(struct distmind_sched *sched, const struct distmind_lane *lane);
+void distmind_room_changed(struct distmind_sched *sched);
+void distmind_room_advance(struct distmind_sched *sched, u64 now);
+void distmind_room_kick_all(void);
+void distmind_room_show(struct distmind_queue *queue, struct distmind_queue_room *room);
+void distmind_room_exit(void);
+
+#endif /* _DISTMIND_ROOM_H */
