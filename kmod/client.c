@@ -61,7 +61,7 @@ static struct distmind_client *client_create(struct distmind_vgpu *vgpu, bool ho
 	client->id = atomic64_inc_return(&last_id);
 	client->vgpu = vgpu;
 	client->holds_lease = holds_lease;
-	mutex_lock(&vgpu->lock);
+	spin_lock(&vgpu->lock);
 	if (vgpu->dead) {
 		err = -ENODEV;
 	} else {
@@ -69,7 +69,7 @@ static struct distmind_client *client_create(struct distmind_vgpu *vgpu, bool ho
 		list_add_tail(&client->in_vgpu, &vgpu->clients);
 		vgpu->client_count++;
 	}
-	mutex_unlock(&vgpu->lock);
+	spin_unlock(&vgpu->lock);
 	if (err) {
 		kfree(client);
 		return ERR_PTR(err);
@@ -83,10 +83,10 @@ static void client_destroy(struct distmind_client *client)
 
 	if (client->holds_lease)
 		distmind_vgpu_kill(vgpu);
-	mutex_lock(&vgpu->lock);
+	spin_lock(&vgpu->lock);
 	list_del(&client->in_vgpu);
 	vgpu->client_count--;
-	mutex_unlock(&vgpu->lock);
+	spin_unlock(&vgpu->lock);
 	while (distmind_handle_drop_one(client))
 		cond_resched();
 	distmind_requests_close(vgpu, client->id);
@@ -103,18 +103,18 @@ void distmind_client_drop_handles(struct distmind_vgpu *vgpu)
 	struct distmind_client *client;
 	LIST_HEAD(left);
 
-	mutex_lock(&vgpu->lock);
+	spin_lock(&vgpu->lock);
 	list_splice_init(&vgpu->clients, &left);
 	while ((client = list_first_entry_or_null(&left, struct distmind_client, in_vgpu))) {
 		list_move_tail(&client->in_vgpu, &vgpu->clients);
 		kref_get(&client->ref);
-		mutex_unlock(&vgpu->lock);
+		spin_unlock(&vgpu->lock);
 		while (distmind_handle_drop_one(client))
 			cond_resched();
 		client_put(client);
-		mutex_lock(&vgpu->lock);
+		spin_lock(&vgpu->lock);
 	}
-	mutex_unlock(&vgpu->lock);
+	spin_unlock(&vgpu->lock);
 }
 
 /* The file with which the vgpu lives and dies. */
@@ -163,7 +163,7 @@ static int vgpu_info(struct file *file, void *arg, void __user *user)
 	int err = 0;
 
 	memset(info, 0, sizeof(*info));
-	mutex_lock(&vgpu->lock);
+	spin_lock(&vgpu->lock);
 	if (vgpu->dead) {
 		err = -ENODEV;
 	} else {
@@ -175,7 +175,7 @@ static int vgpu_info(struct file *file, void *arg, void __user *user)
 		info->gpu = vgpu->gpu ? vgpu->gpu->id : DISTMIND_GPU_NONE;
 		info->state = distmind_vgpu_state(vgpu);
 	}
-	mutex_unlock(&vgpu->lock);
+	spin_unlock(&vgpu->lock);
 	info->id = vgpu->id;
 	strscpy(info->name, vgpu->owner.name, sizeof(info->name));
 	return err;
@@ -541,9 +541,9 @@ static void client_show_fdinfo(struct seq_file *m, struct file *file)
 	struct usage usage = { 0 };
 	u32 gpu;
 
-	mutex_lock(&vgpu->lock);
+	spin_lock(&vgpu->lock);
 	gpu = vgpu->gpu ? vgpu->gpu->id : DISTMIND_GPU_NONE;
-	mutex_unlock(&vgpu->lock);
+	spin_unlock(&vgpu->lock);
 	distmind_handle_for_each(client, DISTMIND_HANDLE_BUFFER, add_usage, &usage);
 
 	seq_puts(m, "drm-driver:\tdistmind\n");

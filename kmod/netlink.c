@@ -127,14 +127,14 @@ static bool fill_vgpu(struct sk_buff *skb, void *object)
 	u32 clients, buffers;
 
 	distmind_requests_get_stats(&vgpu->requests, &requests);
-	mutex_lock(&vgpu->lock);
+	spin_lock(&vgpu->lock);
 	busy = vgpu->tenant ? distmind_sched_busy_ns(&vgpu->gpu->sched, vgpu->tenant) :
 			      atomic64_read(&stats->busy_ns);
 	settings = vgpu->settings;
 	used = vgpu->used;
 	clients = vgpu->client_count;
 	buffers = vgpu->buffer_count;
-	mutex_unlock(&vgpu->lock);
+	spin_unlock(&vgpu->lock);
 
 	if (nla_put_u32(skb, DISTMIND_A_VGPU_ID, vgpu->id) ||
 	    nla_put_string(skb, DISTMIND_A_VGPU_NAME, vgpu->owner.name) ||
@@ -699,11 +699,11 @@ static int vgpu_set(struct distmind_vgpu *vgpu, struct genl_info *info, struct l
 			return PTR_ERR(gpu);
 		}
 	}
-	mutex_lock(&vgpu->lock);
+	spin_lock(&vgpu->lock);
 	vgpu->settings = settings;
 	if (vgpu->tenant)
 		distmind_sched_change(&vgpu->gpu->sched, vgpu->tenant, &settings);
-	mutex_unlock(&vgpu->lock);
+	spin_unlock(&vgpu->lock);
 	distmind_vgpu_bind(vgpu, gpu, ended);
 	distmind_netlink_notify_vgpu(DISTMIND_CMD_VGPU_CHANGE_NTF, vgpu);
 	return 0;

@@ -9,7 +9,8 @@
  * its handles are gone and its open files answer ENODEV. What remains is the
  * account of the buffers that mappings and dma-bufs keep.
  *
- * vgpu->lock nests inside distmind_pool_lock.
+ * vgpu->lock is a spinlock inside distmind_pool_lock: whoever has the pool's waits for no
+ * tenant that waits for memory.
  */
 #include <linux/netlink.h>
 #include <linux/slab.h>
@@ -118,11 +119,11 @@ void distmind_vgpu_bind(struct distmind_vgpu *vgpu, struct distmind_gpu *gpu,
 		list_add_tail(&vgpu->on_gpu, &gpu->vgpus);
 		gpu->vgpu_count++;
 	}
-	mutex_lock(&vgpu->lock);
+	spin_lock(&vgpu->lock);
 	vgpu->gpu = gpu;
 	tenant = vgpu->tenant;
 	vgpu->tenant = NULL;
-	mutex_unlock(&vgpu->lock);
+	spin_unlock(&vgpu->lock);
 	if (tenant) {
 		distmind_tenant_end(tenant, vgpu->dead ? -ENODEV : -ESTALE, ended);
 		distmind_tenant_put(tenant);
@@ -150,7 +151,7 @@ struct distmind_vgpu *distmind_vgpu_create(const struct distmind_vgpu_owner *own
 		return ERR_PTR(-ENOMEM);
 	distmind_ledger_created(DISTMIND_OBJECT_VGPU);
 	distmind_node_init_vgpu(&vgpu->dev, &vgpu->cdev, &vgpu_type);
-	mutex_init(&vgpu->lock);
+	spin_lock_init(&vgpu->lock);
 	distmind_requests_init(&vgpu->requests);
 	INIT_LIST_HEAD(&vgpu->on_gpu);
 	INIT_LIST_HEAD(&vgpu->clients);
@@ -199,10 +200,10 @@ void distmind_vgpu_kill(struct distmind_vgpu *vgpu)
 	bool was_dead;
 
 	mutex_lock(&distmind_pool_lock);
-	mutex_lock(&vgpu->lock);
+	spin_lock(&vgpu->lock);
 	was_dead = vgpu->dead;
 	WRITE_ONCE(vgpu->dead, true);
-	mutex_unlock(&vgpu->lock);
+	spin_unlock(&vgpu->lock);
 	if (!was_dead) {
 		distmind_netlink_notify_vgpu(DISTMIND_CMD_VGPU_DEL_NTF, vgpu);
 		trace_distmind_vgpu_kill(vgpu);
@@ -237,7 +238,7 @@ struct distmind_gpu *distmind_vgpu_get_gpu(struct distmind_vgpu *vgpu)
 {
 	struct distmind_gpu *gpu;
 
-	mutex_lock(&vgpu->lock);
+	spin_lock(&vgpu->lock);
 	gpu = vgpu->gpu;
 	if (vgpu->dead)
 		gpu = ERR_PTR(-ENODEV);
@@ -247,7 +248,7 @@ struct distmind_gpu *distmind_vgpu_get_gpu(struct distmind_vgpu *vgpu)
 		gpu = ERR_PTR(-EOWNERDEAD);
 	else
 		distmind_gpu_get(gpu);
-	mutex_unlock(&vgpu->lock);
+	spin_unlock(&vgpu->lock);
 	return gpu;
 }
 
@@ -263,7 +264,7 @@ struct distmind_tenant *distmind_vgpu_get_tenant(struct distmind_vgpu *vgpu)
 
 	for (;;) {
 		before = gpu;
-		mutex_lock(&vgpu->lock);
+		spin_lock(&vgpu->lock);
 		err = vgpu->dead ? -ENODEV : vgpu->gpu ? 0 : -ENXIO;
 		/* Made for the gpu that it is still bound to? */
 		if (!err && !vgpu->tenant && made && before == vgpu->gpu) {
@@ -276,7 +277,7 @@ struct distmind_tenant *distmind_vgpu_get_tenant(struct distmind_vgpu *vgpu)
 		gpu = tenant ? NULL : vgpu->gpu;
 		if (gpu)
 			distmind_gpu_get(gpu);
-		mutex_unlock(&vgpu->lock);
+		spin_unlock(&vgpu->lock);
 		if (made)
 			distmind_tenant_put(made);
 		if (before)
@@ -304,7 +305,7 @@ int distmind_vgpu_charge(struct distmind_vgpu *vgpu, u64 bytes)
 {
 	int err = 0;
 
-	mutex_lock(&vgpu->lock);
+	spin_lock(&vgpu->lock);
 	/* A quota that was lowered may be below what is used. */
 	if (vgpu->used > vgpu->settings.memory || bytes > vgpu->settings.memory - vgpu->used) {
 		err = -EDQUOT;
@@ -312,16 +313,16 @@ int distmind_vgpu_charge(struct distmind_vgpu *vgpu, u64 bytes)
 		vgpu->used += bytes;
 		vgpu->buffer_count++;
 	}
-	mutex_unlock(&vgpu->lock);
+	spin_unlock(&vgpu->lock);
 	return err;
 }
 
 void distmind_vgpu_uncharge(struct distmind_vgpu *vgpu, u64 bytes)
 {
-	mutex_lock(&vgpu->lock);
+	spin_lock(&vgpu->lock);
 	vgpu->used -= bytes;
 	vgpu->buffer_count--;
-	mutex_unlock(&vgpu->lock);
+	spin_unlock(&vgpu->lock);
 }
 
 /* Nothing is open any more, so these are all an operator's. */

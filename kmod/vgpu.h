@@ -5,7 +5,7 @@
 #include <linux/cdev.h>
 #include <linux/device.h>
 #include <linux/list.h>
-#include <linux/mutex.h>
+#include <linux/spinlock.h>
 #include <linux/uidgid.h>
 #include <uapi/linux/distmind.h>
 #include <uapi/linux/distmind_netlink.h>
@@ -83,7 +83,7 @@ struct distmind_vgpu_owner {
  * @owner: whose it is, never changes
  * @on_gpu: in @gpu->vgpus; under distmind_pool_lock
  * @gpu: what backs it, or NULL; changed under distmind_pool_lock and @lock
- * @lock: guards what follows; nobody allocates memory under it
+ * @lock: guards what follows; a spinlock, so that nobody allocates memory under it
  * @dead: its lease has ended
  * @settings: promises
  * @used: bytes of buffers that are charged to it
@@ -101,7 +101,7 @@ struct distmind_vgpu {
 	struct distmind_vgpu_owner owner;
 	struct list_head on_gpu;
 	struct distmind_gpu *gpu;
-	struct mutex lock; /* see above */
+	spinlock_t lock; /* see above */
 	bool dead;
 	struct distmind_vgpu_settings settings;
 	u64 used;
