@@ -12,12 +12,11 @@
  * are the jobs on lanes
  *
  *   of a lower rank    at once,
- *   of the same rank   after it has waited for ROOM_PATIENCE_NS,
+ *   of the same rank   after it has waited for DISTMIND_ROOM_PATIENCE_NS,
  *
  * and, unless the policy is fifo, as many of them are asked to yield as it needs. What
  * is of no higher rank and wants the room as well waits until the claim was served;
- * what is not in the way of it runs. With J as in policy.h, room is there within J if
- * lower ranks have it, and within ROOM_PATIENCE_NS + J if equals do.
+ * what is not in the way of it runs. room.h says what that promises.
  *
  * Not everything makes way. A job fails with EBUSY, and DISTMIND_IOC_QUEUE_ROOM says for
  * whom, when it has waited for a multiple of the hang limit, see limits[], because
@@ -47,7 +46,6 @@
 #include "trace.h"
 #include "vgpu.h"
 
-#define ROOM_PATIENCE_NS	POLICY_WINDOW_NS
 /* Of one tenant, how many queues are looked at for a change. */
 #define QUEUES_AT_ONCE		16
 /* Among how many tenants the claim is given. */
@@ -85,7 +83,7 @@ static struct distmind_queue *first_queue(const struct distmind_tenant *tenant)
 /* The lanes whose jobs make way for a claim, or will: bit i for lane i. */
 static u32 making_way(struct distmind_sched *sched, const struct distmind_queue *claim, u64 now)
 {
-	bool patient = now - first_job(claim)->room_ns < ROOM_PATIENCE_NS;
+	bool patient = now - first_job(claim)->room_ns < DISTMIND_ROOM_PATIENCE_NS;
 	u32 i, rank, mask = 0;
 
 	for (i = 0; i < sched->lane_count; i++) {
@@ -218,7 +216,7 @@ void distmind_room_wait(struct distmind_sched *sched, struct distmind_queue *que
 	if (!job->room_ns)
 		job->room_ns = now;
 	distmind_request_enter(job, DISTMIND_REQUEST_PHASE_ROOM, now);
-	queue->room.again_ns = now + ROOM_PATIENCE_NS;
+	queue->room.again_ns = now + DISTMIND_ROOM_PATIENCE_NS;
 	give_claim(sched, now);
 	/* What was in its way may have gone since it was looked at. */
 	queue_work(system_highpri_wq, &sched->room_work);
@@ -318,7 +316,7 @@ static bool look_at_queue(struct distmind_sched *sched, struct distmind_queue *q
 	if (ret >= 0) {
 		room->stuck_ns = 0;
 		if (now >= room->again_ns)
-			room->again_ns = now + ROOM_PATIENCE_NS;
+			room->again_ns = now + DISTMIND_ROOM_PATIENCE_NS;
 		due = room->again_ns;
 	} else {
 		if (!room->stuck_ns)

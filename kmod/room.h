@@ -6,6 +6,25 @@
 #include <linux/types.h>
 #include <uapi/linux/distmind.h>
 
+#include "policy/policy.h"
+
+/*
+ * How long a job waits for room that others have, J being the longest time from asking a
+ * lane to yield until it is free, as in policy.h:
+ *
+ *   jobs of lower rank have it      J, unless the policy is fifo, which asks nobody
+ *   jobs of the same rank           DISTMIND_ROOM_PATIENCE_NS + J
+ *   it is pinned, or a buffer of    the gpu's hang limit, then it fails with EBUSY
+ *   the job is pinned elsewhere
+ *   a job on the gpu that its vgpu  J of that gpu, or twice the hang limit, then it fails
+ *   has left uses a buffer of it
+ *   a job that hangs had it         until its engine answers, or eight times the hang
+ *                                   limit, then it fails
+ *
+ * It is on no lane meanwhile.
+ */
+#define DISTMIND_ROOM_PATIENCE_NS	POLICY_WINDOW_NS
+
 struct distmind_lane;
 struct distmind_queue;
 struct distmind_sched;

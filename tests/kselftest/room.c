@@ -455,6 +455,51 @@ TEST_F(room, an_importers_endless_job_gives_back_what_its_owner_needs_elsewhere)
 	distmind_buffer_destroy(imported);
 }
 
+static uint64_t run_many(FIXTURE_DATA(room) *self, struct tenant *tenant, int count)
+{
+	uint64_t start = now_ns();
+
+	for (int i = 0; i < count; i++) {
+		if (submit(self, tenant, OP_SHORT, tenant->buffer) || wait_for(tenant, 20000))
+			return UINT64_MAX;
+	}
+	return now_ns() - start;
+}
+
+TEST_F(room, a_crowd_that_waits_for_room_does_not_slow_down_others)
+{
+	struct tenant *crowd = &self->tenants[0], *other = &self->tenants[1];
+	struct distmind_queue *queues[500];
+	struct distmind_buffer *pinned;
+	uint64_t alone, beside;
+	int importer;
+
+	ASSERT_EQ(0, tenant_start(self, crowd, 0, DISTMIND_CLASS_STANDARD, HEAP));
+	ASSERT_EQ(0, tenant_start(self, other, 0, DISTMIND_CLASS_STANDARD, HEAP / 8));
+	ASSERT_EQ(0, distmind_buffer_create(crowd->vgpu, HEAP / 4, DISTMIND_BUFFER_DATA, &pinned));
+	ASSERT_EQ(0, submit(self, crowd, OP_SHORT, pinned));
+	ASSERT_EQ(0, wait_for(crowd, 20000));
+	importer = pin(pinned);
+	ASSERT_LE(0, importer);
+	ASSERT_NE(UINT64_MAX, run_many(self, other, 20));
+	alone = run_many(self, other, 200);
+	for (int i = 0; i < 500; i++) {
+		ASSERT_EQ(0, distmind_queue_create(crowd->vgpu, DISTMIND_LANE_COMPUTE, 1,
+						   &queues[i]));
+		distmind_batch_clear(self->batch);
+		distmind_batch_launch(self->batch, OP_SHORT, 1);
+		distmind_batch_range(self->batch, crowd->buffer, 0, HEAP);
+		ASSERT_EQ(0, distmind_queue_submit(queues[i], self->batch, NULL));
+	}
+	distmind_batch_clear(self->batch);
+	beside = run_many(self, other, 200);
+	EXPECT_GT(5 * alone, beside);
+	for (int i = 0; i < 500; i++)
+		distmind_queue_destroy(queues[i]);
+	close(importer);
+	distmind_buffer_destroy(pinned);
+}
+
 /* Its queue's end asks it to yield, which it does not. Its engine keeps its memory. */
 TEST_F(room, who_waits_for_the_memory_of_a_job_that_hangs_fails_and_is_told_for_whom)
 {
