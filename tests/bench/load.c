@@ -5,6 +5,8 @@
  *                        donor by a process that polls for their completions
  * load.goodput.waiting   the same, but the bare READs' process sleeps until there is a
  *                        completion, as the daemon does, which has others beside it
+ * load.verified          the same load, of which every chunk is checked, as all loads are,
+ *                        against one that is not
  *
  * The bare READs go over a connection of their own, from the addresses that the
  * donor gave for the chunks, with as many in flight, and nobody decides, counts or
@@ -173,13 +175,12 @@ static void on_quiet(void *arg, const struct memory_load_progress *progress)
 	load->quiet = true;
 }
 
-static double load_ours(void *arg)
+static double load_checked(struct load *load, enum memory_check check)
 {
 	static const struct memory_transfer_ops ops = { .quiet = on_quiet };
-	struct load *load = arg;
 	struct memory_load_request request = {
 		.pieces = load->pieces, .piece_count = load->image.count,
-		.group_count = load->groups, .deadline_ns = TIMEOUT_NS,
+		.group_count = load->groups, .deadline_ns = TIMEOUT_NS, .check = check,
 	};
 	struct pollfd news = { .fd = memory_fabric_fd(load->fabric), .events = POLLIN };
 	char reason[MEMORY_REASON_LEN];
@@ -196,6 +197,16 @@ static double load_ours(void *arg)
 	return bench_now() - begin;
 }
 
+static double load_ours(void *arg)
+{
+	return load_checked(arg, MEMORY_CHECK_CHECKSUM);
+}
+
+static double load_unchecked(void *arg)
+{
+	return load_checked(arg, MEMORY_CHECK_NOTHING);
+}
+
 static void describe_pieces(struct load *load)
 {
 	uint64_t begin = 0;
@@ -210,6 +221,7 @@ static void describe_pieces(struct load *load)
 		}
 		memcpy(piece->digest, chunk->digest.bytes, MEMORY_DIGEST_LEN);
 		piece->length = chunk->size;
+		piece->checksum = model_checksum(load->image.bytes + chunk->offset, chunk->size);
 		piece->address = (uintptr_t)load->memory + chunk->offset;
 		piece->lkey = load->registration.lkey;
 		piece->group = load->groups;
@@ -369,12 +381,13 @@ static double load_theirs(void *arg)
 	return bench_now() - begin;
 }
 
-static void measure(struct load *load, const char *name, const char *baseline)
+static void measure(struct load *load, const char *name, const char *baseline,
+		    double (*theirs)(void *arg))
 {
 	bench_run(&(struct bench){
 		.name = name, .unit = "MB/s", .baseline = baseline, .rate = true,
 		.work = load->image.size / 1e6, .rounds = 15, .ours = load_ours,
-		.theirs = load_theirs, .arg = load,
+		.theirs = theirs, .arg = load,
 	});
 }
 
@@ -399,9 +412,10 @@ int main(int argc, char **argv)
 	load.memory = memory;
 	load_open(&load, argv[2], argv[3]);
 	bare_open(&load.bare, &load.image, argv[3]);
-	measure(&load, "load.goodput", "bare READs, polled");
+	measure(&load, "load.goodput", "bare READs, polled", load_theirs);
 	load.bare.waits = true;
-	measure(&load, "load.goodput.waiting", "bare READs, waited for");
+	measure(&load, "load.goodput.waiting", "bare READs, waited for", load_theirs);
+	measure(&load, "load.verified", "without checksums", load_unchecked);
 	if (!same_bytes(&load.image, load.memory) || !same_bytes(&load.image, load.bare.memory))
 		bench_die("the bytes that were read differ");
 	rdma_disconnect(load.bare.id);

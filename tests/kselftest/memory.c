@@ -140,6 +140,8 @@ static struct memory_transfer *load(FIXTURE_DATA(memory) *self, const char *cons
 	for (int i = 0; i < CHUNKS; i++) {
 		memcpy(pieces[i].digest, self->chunks.digests[i], MEMORY_DIGEST_LEN);
 		pieces[i].length = self->chunks.lengths[i];
+		pieces[i].checksum = memory_checksum(self->chunks.bytes + self->chunks.offsets[i],
+						     self->chunks.lengths[i]);
 		pieces[i].address = (uintptr_t)self->target + self->chunks.offsets[i];
 		pieces[i].lkey = self->registration.lkey;
 		pieces[i].group = i / GROUP;
@@ -200,7 +202,9 @@ TEST_F_TIMEOUT(memory, chunks_of_several_donors_arrive_group_by_group, 150)
 		ASSERT_EQ(0, role_start(&self->donors[i], i, 0x249249U << i));
 	ASSERT_EQ(0, reader_start(self)) TH_LOG("%s", self->reason);
 	for (int verify = 0; verify < 2; verify++) {
-		const struct memory_load_request request = { .verify = verify };
+		const struct memory_load_request request = {
+			.check = verify ? MEMORY_CHECK_DIGEST : MEMORY_CHECK_CHECKSUM,
+		};
 
 		memset(self->target, 0xEE, self->chunks.total);
 		ASSERT_NE(NULL, load(self, spread, 3, request))
@@ -233,7 +237,7 @@ TEST_F_TIMEOUT(memory, a_donor_killed_in_mid_load_is_replaced_by_a_replica, 200)
 
 		memset(self->target, 0xEE, self->chunks.total);
 		ASSERT_NE(NULL, load(self, mirrored, 3, (struct memory_load_request){
-			.verify = round % 2 }));
+			.check = round % 2 ? MEMORY_CHECK_DIGEST : MEMORY_CHECK_CHECKSUM }));
 		ASSERT_TRUE(wait_for(self, 1 + round % 3));
 		role_end(&self->donors[victim], true);
 		ASSERT_TRUE(wait_for(self, ALL));

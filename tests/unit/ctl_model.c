@@ -433,15 +433,15 @@ static void hosts_are_listed(void **state)
 	(void)state;
 	kept.body = "{\"models\": [], \"hosts\": [{\"name\": \"donor1\", \"address\": "
 		    "\"10.77.0.2\", \"memory_total\": 1073741824, \"memory_free\": 1048576, "
-		    "\"state\": \"live\"}, {\"name\": \"donor2\", \"address\": \"\", "
+		    "\"damaged\": 2, \"state\": \"live\"}, {\"name\": \"donor2\", \"address\": \"\", "
 		    "\"memory_total\": 0, \"memory_free\": 0, \"state\": \"away\"}]}";
 	expect("host", CTL_OK,
-	       "HOST   ADDRESS   STATE GIVES FREE\n"
-	       "donor1 10.77.0.2 live     1G   1M\n"
-	       "donor2 -         away      0    0\n", "");
+	       "HOST   ADDRESS   STATE GIVES FREE DAMAGED\n"
+	       "donor1 10.77.0.2 live     1G   1M       2\n"
+	       "donor2 -         away      0    0       0\n", "");
 	expect("-j host list", CTL_OK,
 	       "{\"host\": \"donor2\", \"address\": \"\", \"state\": \"away\", "
-	       "\"memory_total\": 0, \"memory_free\": 0}", "");
+	       "\"memory_total\": 0, \"memory_free\": 0, \"damaged\": 0}", "");
 	kept.body = "{\"hosts\": []}";
 	expect("host list", CTL_OK, "", "no hosts");
 }

@@ -7,6 +7,7 @@
 #ifndef TESTS_UNIT_MEMORY_FAKE_H
 #define TESTS_UNIT_MEMORY_FAKE_H
 
+#include "../../userspace/memory/check.h"
 #include "../../userspace/memory/reader.h"
 
 #include <errno.h>
@@ -36,6 +37,8 @@ struct fake_link {
 	int chunk_of[100000]; /* by pin */
 	uint32_t chunk_pins[CHUNKS];
 	uint32_t next_pin;
+	uint32_t suspects; /* that it was told of, ever, and the last one */
+	uint8_t suspect[MEMORY_DIGEST_LEN];
 };
 
 struct fake {
@@ -50,6 +53,7 @@ struct fake {
 	bool lies[DONORS];
 	uint8_t memory[CHUNKS][CHUNK_MAX];
 	struct memory_piece pieces[CHUNKS];
+	bool checks; /* loads that say nothing have checksums, for check_all() */
 	unsigned int seed;
 	uint32_t posted; /* READs, ever */
 	uint32_t answered; /* digests, ever */
@@ -143,9 +147,22 @@ static int fake_read(void *arg, const struct memory_read *reads, uint32_t count)
 	return 0;
 }
 
+static int fake_suspect(void *arg, const uint8_t (*digests)[MEMORY_DIGEST_LEN], uint32_t count)
+{
+	struct fake_link *link = arg;
+
+	assert_true(link->up && count);
+	if (link->deaf)
+		return -EAGAIN;
+	memcpy(link->suspect, digests[count - 1], MEMORY_DIGEST_LEN);
+	link->suspects += count;
+	return 0;
+}
+
 static const struct memory_reader_ops fake_ops = {
 	.resolve = fake_resolve,
 	.release = fake_release,
+	.suspect = fake_suspect,
 	.read = fake_read,
 };
 
@@ -225,6 +242,24 @@ static inline void fake_finish(struct fake *fake)
 	} while (busy);
 }
 
+/* What the owner does without the lock. */
+static inline bool check_all(struct fake *fake)
+{
+	struct memory_reader_check check;
+	bool any = false, good;
+
+	while (memory_reader_to_check(fake->reader, &check)) {
+		if (check.kind == MEMORY_CHECK_DIGEST)
+			good = memory_digest_matches(check.data, check.length, check.digest);
+		else
+			good = memory_checksum(check.data, check.length) == check.checksum;
+		memory_reader_checked(fake->reader, &check, good, fake->now);
+		fake_run(fake);
+		any = true;
+	}
+	return any;
+}
+
 /* Donors are not connected. */
 static inline struct fake *fake_create(void)
 {
@@ -276,11 +311,14 @@ static inline struct memory_load *fake_load(struct fake *fake, uint32_t first, u
 		memset(piece, 0, sizeof(*piece));
 		memcpy(piece->digest, fake->digests[first + i], MEMORY_DIGEST_LEN);
 		piece->length = fake->lengths[first + i];
+		piece->checksum = memory_checksum(fake->chunks[first + i], piece->length);
 		piece->address = (uintptr_t)fake->memory[first + i];
 		piece->group = i / per_group;
 		while (*digits)
 			piece->donors[piece->donor_count++] = *digits++ - '0';
 	}
+	if (!fake->checks && request.check == MEMORY_CHECK_CHECKSUM)
+		request.check = MEMORY_CHECK_NOTHING;
 	request.pieces = fake->pieces;
 	request.piece_count = count;
 	request.group_count = (count + per_group - 1) / per_group;
@@ -312,7 +350,7 @@ static inline void assert_arrived(const struct fake *fake, uint32_t first, uint3
 static const char *const one[] = { "0" };
 static const char *const spread[] = { "0", "1", "2", "3" };
 static const char *const mirrored[] = { "01", "10" };
-static const struct memory_load_request verified = { .verify = true };
+static const struct memory_load_request verified = { .check = MEMORY_CHECK_DIGEST };
 
 static inline int setup(void **state)
 {

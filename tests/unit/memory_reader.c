@@ -57,7 +57,8 @@ static void a_group_without_pieces_does_not_hold_up_the_next(void **state)
 {
 	struct fake *fake = *state;
 	struct memory_load_request request = { .pieces = fake->pieces, .piece_count = 1,
-					       .group_count = 4, .deadline_ns = FOREVER };
+					       .group_count = 4, .deadline_ns = FOREVER,
+					       .check = MEMORY_CHECK_NOTHING };
 	char reason[MEMORY_REASON_LEN];
 	struct memory_load *load;
 
@@ -287,22 +288,6 @@ static void cancelling_waits_for_what_is_in_flight(void **state)
 		assert_int_equal(fake->links[i].pins, 0);
 }
 
-static bool verify_all(struct fake *fake)
-{
-	uint8_t digest[MEMORY_DIGEST_LEN];
-	struct memory_verification job;
-	bool any = false;
-
-	while (memory_reader_to_verify(fake->reader, &job)) {
-		EVP_Digest(job.data, job.length, digest, NULL, EVP_sha256(), NULL);
-		memory_reader_verified(fake->reader, &job,
-				       !memcmp(digest, job.digest, MEMORY_DIGEST_LEN), fake->now);
-		fake_run(fake);
-		any = true;
-	}
-	return any;
-}
-
 static void a_group_is_done_only_when_its_digests_are_checked(void **state)
 {
 	struct fake *fake = *state;
@@ -312,7 +297,7 @@ static void a_group_is_done_only_when_its_digests_are_checked(void **state)
 	load = fake_load(fake, 0, 20, 10, spread, 4, verified);
 	fake_finish(fake);
 	assert_int_equal(load->progress.groups_done, 0);
-	assert_true(verify_all(fake));
+	assert_true(check_all(fake));
 	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
 	assert_arrived(fake, 0, 20);
 }
@@ -328,7 +313,7 @@ static void damaged_bytes_are_read_again_from_another_donor(void **state)
 	load = fake_load(fake, 0, 20, 10, mirrored, 2, verified);
 	do
 		fake_finish(fake);
-	while (verify_all(fake));
+	while (check_all(fake));
 	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
 	assert_true(load->progress.rereads >= 1);
 	assert_arrived(fake, 0, 20);
@@ -336,6 +321,32 @@ static void damaged_bytes_are_read_again_from_another_donor(void **state)
 	assert_int_equal(stats.damaged, 1);
 	memory_reader_donor_stats(fake->reader, 1, &stats);
 	assert_int_equal(stats.damaged, 0);
+}
+
+/* Without anybody asking for it, and everybody is told who it was. */
+static void damage_is_found_by_checksums_and_told(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_reader_report report;
+	struct memory_load *load;
+
+	connect_all(fake);
+	fake->checks = true;
+	fake->lies[0] = true;
+	load = fake_load(fake, 0, 20, 10, mirrored, 2, (struct memory_load_request){ 0 });
+	do
+		fake_finish(fake);
+	while (check_all(fake));
+	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
+	assert_arrived(fake, 0, 20);
+	assert_int_equal(fake->links[0].suspects, 1);
+	assert_memory_equal(fake->links[0].suspect, fake->digests[0], MEMORY_DIGEST_LEN);
+	assert_int_equal(fake->links[1].suspects, 0);
+	assert_true(memory_reader_has_news(fake->reader));
+	assert_true(memory_reader_report(fake->reader, &report));
+	assert_int_equal(report.donor, 0);
+	assert_memory_equal(report.digest, fake->digests[0], MEMORY_DIGEST_LEN);
+	assert_false(memory_reader_report(fake->reader, &report));
 }
 
 static void bytes_that_are_damaged_everywhere_fail_the_load(void **state)
@@ -348,7 +359,7 @@ static void bytes_that_are_damaged_everywhere_fail_the_load(void **state)
 	load = fake_load(fake, 0, 20, 10, mirrored, 2, verified);
 	do
 		fake_finish(fake);
-	while (verify_all(fake));
+	while (check_all(fake));
 	assert_int_equal(load->progress.state, MEMORY_LOAD_FAILED);
 	assert_int_equal(load->progress.err, -ENOENT);
 	assert_contains(load->progress.reason, "host0 has other bytes");
@@ -472,10 +483,11 @@ static void any_order_of_events_ends_well(void **state)
 	uint32_t done = 0;
 	bool more;
 
+	fake->checks = true;
 	for (int round = 0; round < 60; round++) {
 		for (int i = 0; i < 8; i++) {
 			const struct memory_load_request request = {
-				.class = i % 2, .verify = i % 3 == 0,
+				.class = i % 2, .check = (enum memory_check)(i % 3),
 				.deadline_ns = i == 7 ? 50 * MS : FOREVER,
 				.allowed = i > 3,
 			};
@@ -505,7 +517,7 @@ static void any_order_of_events_ends_well(void **state)
 			else
 				fake_land(fake, donor);
 			if (what % 8 == 0)
-				verify_all(fake);
+				check_all(fake);
 			fake_run(fake);
 			for (int i = 0; i < 8; i++)
 				reuse(fake, &running[i]);
@@ -521,7 +533,7 @@ static void any_order_of_events_ends_well(void **state)
 			fake_finish(fake);
 			fake->now += 20 * MS;
 			fake_run(fake);
-			more = verify_all(fake);
+			more = check_all(fake);
 			for (int i = 0; i < 8; i++)
 				more |= reuse_groups(fake, &running[i]);
 		} while (more);
@@ -561,6 +573,7 @@ int main(void)
 		WITH_FAKE(cancelling_waits_for_what_is_in_flight),
 		WITH_FAKE(a_group_is_done_only_when_its_digests_are_checked),
 		WITH_FAKE(damaged_bytes_are_read_again_from_another_donor),
+		WITH_FAKE(damage_is_found_by_checksums_and_told),
 		WITH_FAKE(bytes_that_are_damaged_everywhere_fail_the_load),
 		WITH_FAKE(wrong_answers_are_refused),
 		WITH_FAKE(a_chunk_of_another_length_is_never_read),

@@ -149,6 +149,85 @@ static void the_first_of_a_race_may_still_win(void **state)
 	assert_int_equal(fake->links[1].pins, 0);
 }
 
+/* A race of chunk 0, which the one that is not slow has won and which has been checked. */
+static struct memory_load *win_race(struct fake *fake)
+{
+	struct memory_load *load;
+
+	warm(fake);
+	shorten(fake);
+	fake->checks = true;
+	load = fake_load(fake, 0, 1, 1, mirrored, 1, (struct memory_load_request){ 0 });
+	fake_answer(fake, 0);
+	fake->now += 10 * MS;
+	fake_run(fake);
+	fake_answer(fake, 1);
+	fake_land(fake, 1);
+	assert_int_equal(load->progress.groups_done, 0);
+	assert_true(check_all(fake));
+	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
+	return load;
+}
+
+static void what_the_loser_of_a_race_writes_is_checked_too(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load = win_race(fake);
+
+	assert_int_equal(load->progress.groups_clear, 0);
+	fake_land(fake, 0);
+	assert_int_equal(load->progress.groups_clear, 0);
+	assert_false(load->progress.quiet);
+	assert_true(check_all(fake));
+	assert_int_equal(load->progress.groups_clear, 1);
+	assert_true(load->progress.quiet && !load->progress.spoiled);
+}
+
+static void a_loser_that_writes_damaged_bytes_is_told_of(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_reader_report report;
+	struct memory_load *load;
+
+	fake->lies[0] = true;
+	load = win_race(fake);
+	fake_land(fake, 0);
+	assert_true(check_all(fake));
+	assert_true(load->progress.quiet && load->progress.spoiled);
+	assert_true(memory_reader_report(fake->reader, &report));
+	assert_int_equal(report.donor, 0);
+	assert_int_equal(fake->links[0].suspects, 1);
+}
+
+/* It comes while somebody looks at the bytes: what was seen means nothing. */
+static void a_loser_that_writes_during_a_check_makes_another(void **state)
+{
+	struct memory_reader_check check;
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	warm(fake);
+	shorten(fake);
+	fake->checks = true;
+	fake->lies[0] = true;
+	load = fake_load(fake, 0, 1, 1, mirrored, 1, (struct memory_load_request){ 0 });
+	fake_answer(fake, 0);
+	fake->now += 10 * MS;
+	fake_run(fake);
+	fake_answer(fake, 1);
+	fake_land(fake, 1);
+	assert_true(memory_reader_to_check(fake->reader, &check));
+	fake_land(fake, 0);
+	memory_reader_checked(fake->reader, &check, true, fake->now);
+	assert_int_equal(load->progress.groups_done, 0);
+	do
+		fake_finish(fake);
+	while (check_all(fake));
+	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
+	assert_true(load->progress.quiet && !load->progress.spoiled);
+	assert_arrived(fake, 0, 1);
+}
+
 static void a_read_without_a_replica_or_with_verification_is_not_raced(void **state)
 {
 	struct fake *fake = *state;
@@ -325,6 +404,9 @@ int main(void)
 		WITH_FAKE(a_slow_read_is_raced_after_the_99th_percentile),
 		WITH_FAKE(a_group_is_clear_when_the_loser_of_its_race_has_landed),
 		WITH_FAKE(the_first_of_a_race_may_still_win),
+		WITH_FAKE(what_the_loser_of_a_race_writes_is_checked_too),
+		WITH_FAKE(a_loser_that_writes_damaged_bytes_is_told_of),
+		WITH_FAKE(a_loser_that_writes_during_a_check_makes_another),
 		WITH_FAKE(a_read_without_a_replica_or_with_verification_is_not_raced),
 		WITH_FAKE(races_stay_within_their_budget),
 		WITH_FAKE(latency_goes_before_background),

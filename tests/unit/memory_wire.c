@@ -102,6 +102,11 @@ static void every_message_survives_the_wire(void **state)
 	assert_survives(&message);
 	message = release(MEMORY_WIRE_RELEASE_MAX);
 	assert_survives(&message);
+	for (uint32_t count = 1; count <= MEMORY_WIRE_RESOLVE_MAX; count += 21) {
+		message = resolve(count);
+		message.type = MEMORY_WIRE_SUSPECT;
+		assert_survives(&message);
+	}
 }
 
 static void the_fields_of_a_location_arrive(void **state)
@@ -122,7 +127,7 @@ static void the_fields_of_a_location_arrive(void **state)
 static void the_bytes_are_those_of_the_specification(void **state)
 {
 	static const uint8_t expected[] = {
-		'D', 'M', 'M', 'P', 1, 0, 4, 0, 28, 0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
+		'D', 'M', 'M', 'P', 2, 0, 4, 0, 28, 0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
 		0, 0, 0, 0,
 	};
 	uint8_t bytes[MEMORY_WIRE_MAX];
@@ -175,7 +180,7 @@ static void every_wrong_field_is_refused_by_name(void **state)
 
 	(void)state;
 	refuse(&say, 0, 'X', "not a message");
-	refuse(&say, 4, 2, "version");
+	refuse(&say, 4, 1, "version");
 	refuse(&say, 6, 0, "unknown type");
 	refuse(&say, 6, 99, "unknown type");
 	refuse(&say, 8, 1, "length");

@@ -228,12 +228,30 @@ static void verify_finds_what_is_damaged(void **state)
 	bad = json_array_get(bad, 0);
 	assert_string_equal(json_string_value(json_object_get(bad, "host")), "a");
 	message_clear(&reply);
-	/* A load that is asked to look finds it too. */
-	expect_refusal(fd,
-		       json_pack("{s:s, s:s, s:i, s:b, s:b}", "op", "load", "model", "net", "vgpu",
-				 FAKE_TENANT, "wait", 1, "verify", 1),
-		       NULL, 0, "EBADMSG", "damaged");
+	/* Nobody gets it any more, and the pool knows how many this host has had. */
+	expect_refusal(fd, load_op("net"), NULL, 0, "ENODATA", "push the model again");
 	assert_int_equal(fake.buffers, 0);
+	wait_until(catalog_host_find(bed.models->catalog, "a")->damaged == 1);
+	hang_up(fd);
+	free_sample(&sample);
+}
+
+/* Without anybody asking, by a plain load: nobody is given wrong bits. */
+static void a_load_finds_what_is_damaged_and_names_the_host(void **state)
+{
+	struct sample sample;
+	int fd;
+
+	(void)state;
+	push_sample(&sample, "net", 1);
+	damage_chunk(&sample, 3);
+	fd = connect_client();
+	expect_refusal(fd, load_op("net"), NULL, 0, "EBADMSG",
+		       "is damaged on a, and nobody else has it: push the model again");
+	assert_int_equal(fake.buffers, 0);
+	wait_until(catalog_host_find(bed.models->catalog, "a")->damaged == 1);
+	assert_false(catalog_holds(bed.models->catalog,
+				   sample.image.manifest.chunks[3].digest.bytes));
 	hang_up(fd);
 	free_sample(&sample);
 }
@@ -821,6 +839,7 @@ int main(void)
 		SERVICE_TEST(a_checksum_that_is_not_that_of_the_bytes_is_refused),
 		SERVICE_TEST(a_push_whose_client_goes_leaves_nothing),
 		SERVICE_TEST(verify_finds_what_is_damaged),
+		SERVICE_TEST(a_load_finds_what_is_damaged_and_names_the_host),
 		SERVICE_TEST(models_survive_the_daemon_in_the_spool),
 		SERVICE_TEST(a_host_whose_disk_is_lost_is_forgotten),
 		SERVICE_TEST(what_is_for_root_is_refused_to_others),

@@ -40,6 +40,7 @@ struct distmind_timeline {
 
 /* What the daemon has done. */
 static struct fake {
+	struct distmind_buffer *last_buffer; /* made; perhaps gone */
 	uint64_t memory; /* of the gpu */
 	uint64_t used, quota, peak; /* of what was used */
 	unsigned int buffers, timelines, vgpus;
@@ -164,6 +165,7 @@ int distmind_buffer_create(struct distmind_vgpu *vgpu, uint64_t size,
 	if (fake.used > fake.peak)
 		fake.peak = fake.used;
 	fake.buffers++;
+	fake.last_buffer = *buffer;
 	return 0;
 }
 

@@ -6,6 +6,10 @@
 #include "disk_fake.h"
 #include "service_bed.h"
 
+#include "../../userspace/memory/check.h"
+
+#include <fcntl.h>
+
 #define BATCH 4 /* chunks */
 
 static int setup_spool(void **state)
@@ -135,6 +139,74 @@ static void others_are_served_while_the_spool_is_restored(void **state)
 	free_sample(&net);
 }
 
+static bool is_whole(const struct sample *sample, uint32_t chunk)
+{
+	struct memory_chunk *copy;
+	bool whole;
+
+	if (memory_arena_pin(bed.models->chunks.arena,
+			     sample->image.manifest.chunks[chunk].digest.bytes, &copy))
+		return false;
+	whole = memory_checksum(copy->data, copy->length) == copy->checksum;
+	memory_arena_unpin(bed.models->chunks.arena, copy);
+	return whole && is_held(sample, chunk);
+}
+
+static void what_is_damaged_in_memory_is_taken_from_the_spool(void **state)
+{
+	struct sample net;
+	int fd;
+
+	(void)state;
+	push_sample(&net, "net", 1);
+	damage_chunk(&net, 3);
+	fd = connect_client();
+	load_sample(fd, &net);
+	wait_until(is_whole(&net, 3));
+	wait_until(catalog_host_find(bed.models->catalog, "a")->damaged == 1);
+	hang_up(fd);
+	free_sample(&net);
+}
+
+/* A byte of the file of a chunk. */
+static void damage_file(const struct sample *sample, uint32_t chunk)
+{
+	char text[MODEL_DIGEST_TEXT_LEN], path[sizeof(bed.config.spool) + sizeof(text)];
+	int fd;
+
+	model_digest_format(&sample->image.manifest.chunks[chunk].digest, text);
+	snprintf(path, sizeof(path), "%s/%s", bed.config.spool, text);
+	fd = open(path, O_WRONLY);
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, "\xff\x00", 2, 100), 2);
+	close(fd);
+}
+
+static void what_is_damaged_in_the_spool_is_not_restored(void **state)
+{
+	struct sample net, again;
+	int fd;
+
+	(void)state;
+	push_sample(&net, "net", 1);
+	damage_file(&net, 3);
+	restart_slowly(0);
+	disk_allow_reads();
+	wait_until(!bed.models->chunks.restore.under_way);
+	assert_int_equal(bed.models->chunks.restore.skipped, 1);
+	wait_until(catalog_host_find(bed.models->catalog, "a")->damaged == 1);
+	assert_false(is_held(&net, 3));
+	/* Whoever has it makes it good. */
+	make_sample(&again, "again", 1, 300000, LAYERS);
+	push(&again);
+	assert_true(is_whole(&net, 3));
+	fd = connect_client();
+	load_sample(fd, &net);
+	hang_up(fd);
+	free_sample(&net);
+	free_sample(&again);
+}
+
 static void the_same_is_pushed_while_the_spool_is_restored(void **state)
 {
 	struct sample net, again;
@@ -256,6 +328,8 @@ int main(void)
 		SPOOL_TEST(others_are_served_while_the_disk_hangs),
 		SPOOL_TEST(a_batch_is_acknowledged_with_its_last_chunk),
 		SPOOL_TEST(others_are_served_while_the_spool_is_restored),
+		SPOOL_TEST(what_is_damaged_in_memory_is_taken_from_the_spool),
+		SPOOL_TEST(what_is_damaged_in_the_spool_is_not_restored),
 		SPOOL_TEST(the_same_is_pushed_while_the_spool_is_restored),
 		SPOOL_TEST(a_chunk_that_two_push_is_on_disk_for_both),
 		SPOOL_TEST(a_full_disk_refuses_the_push_and_says_so),

@@ -93,6 +93,7 @@ struct catalog_host {
 	char rdma_address[CATALOG_ADDRESS_LEN]; /* empty: none */
 	uint16_t rdma_port;
 	uint64_t memory_total, memory_free; /* what it donates, in bytes */
+	uint64_t damaged; /* chunks of its that were found to be, since it joined */
 	uint64_t generation;
 	char hot[CATALOG_HOT_MAX][CATALOG_MODEL_LEN]; /* names of models */
 	size_t hot_count;
@@ -119,8 +120,8 @@ int catalog_host_forget(struct catalog *catalog, const char *name, bool force, c
 
 /*
  * This host. Joining is kept up until leaving: a lost lease is replaced, with the next
- * generation. If spooled, what it holds stays noted while it is away. Whoever restores
- * chunks from a spool adds them before joining: joining replaces what was noted before.
+ * generation. If spooled, what it holds stays noted while it is away. Joining replaces what
+ * was noted before: chunks that are restored from a spool later count from then on.
  * The generation and the hot models of host are ignored. -EINVAL: a name, address, size or
  * time that cannot be.
  */
@@ -146,6 +147,7 @@ void catalog_set_addresses(struct catalog *catalog, const char *address, const c
 			   uint16_t rdma_port);
 /* At most what it donates. */
 void catalog_set_memory_free(struct catalog *catalog, uint64_t bytes);
+void catalog_set_damaged(struct catalog *catalog, uint64_t chunks);
 /* At most CATALOG_HOT_MAX names of models; what cannot be one is left out. */
 void catalog_set_hot(struct catalog *catalog, const char *const *models, size_t count);
 /* done(): everything above is written. -EOWNERDEAD: this host was fenced. */

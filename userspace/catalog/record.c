@@ -44,11 +44,12 @@ char *catalog_host_text(const struct catalog_host *host)
 			json_decref(hot);
 			return NULL;
 		}
-	return text_of(json_pack("{s:s,s:s,s:i,s:I,s:I,s:I,s:o}", "address", host->address,
+	return text_of(json_pack("{s:s,s:s,s:i,s:I,s:I,s:I,s:I,s:o}", "address", host->address,
 				 "rdma_address", host->rdma_address, "rdma_port",
 				 (int)host->rdma_port, "memory_total",
 				 (json_int_t)host->memory_total, "memory_free",
-				 (json_int_t)host->memory_free, "generation",
+				 (json_int_t)host->memory_free, "damaged",
+				 (json_int_t)host->damaged, "generation",
 				 (json_int_t)host->generation, "hot", hot));
 }
 
@@ -84,6 +85,8 @@ struct catalog_host *catalog_host_parse(const char *name, const char *text, size
 	    catalog_json_u64(record, "memory_total", &host->memory_total) &&
 	    catalog_json_u64(record, "memory_free", &host->memory_free) &&
 	    catalog_json_u64(record, "generation", &host->generation) && host->generation &&
+	    (!json_object_get(record, "damaged") ||
+	     catalog_json_u64(record, "damaged", &host->damaged)) &&
 	    get_hot(record, host)) {
 		snprintf(host->name, sizeof(host->name), "%s", name);
 		host->rdma_port = (uint16_t)port;

@@ -416,6 +416,17 @@ void catalog_set_memory_free(struct catalog *catalog, uint64_t bytes)
 	soon(catalog);
 }
 
+void catalog_set_damaged(struct catalog *catalog, uint64_t chunks)
+{
+	struct member *member = &catalog->member;
+
+	if (member->host.damaged == chunks)
+		return;
+	member->host.damaged = chunks;
+	member->host_dirty = true;
+	soon(catalog);
+}
+
 void catalog_set_hot(struct catalog *catalog, const char *const *models, size_t count)
 {
 	struct catalog_host *host = &catalog->member.host;

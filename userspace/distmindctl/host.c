@@ -23,6 +23,7 @@ void host_print(struct print *print, const json_t *host)
 		    !strcmp(state, "away") ? PRINT_COLOUR_BAD : PRINT_COLOUR_WARN);
 	print_size(print, "memory_total", "GIVES", reply_number(host, "memory_total"));
 	print_size(print, "memory_free", "FREE", reply_number(host, "memory_free"));
+	print_number(print, "damaged", "DAMAGED", (int64_t)reply_number(host, "damaged"));
 	print_row_close(print);
 }
 

@@ -2,13 +2,15 @@
 #include "client.h"
 
 #include "../common/clock.h"
+#include "check.h"
 #include "link.h"
 
 #include <errno.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define WORK_BYTES (1U << 20) /* that are checked before the network is looked at again */
 
 struct memory_transfer {
 	struct memory_load *load;
@@ -60,25 +62,52 @@ static uint64_t run(struct memory_party *party, uint64_t now)
 	return at < next ? at : next;
 }
 
-/* The lock is given up for the hash: the load stays, and nobody else writes the piece. */
-static bool work(struct memory_party *party)
+/* The lock is given up meanwhile: the load stays, and if somebody writes it is looked at again. */
+static bool check(struct memory_client *client, const struct memory_reader_check *check)
 {
-	struct memory_client *client = client_of(party);
-	uint8_t digest[MEMORY_DIGEST_LEN];
-	struct memory_verification job;
 	bool good;
 
-	if (!memory_reader_to_verify(client->reader, &job))
-		return false;
 	client->hashing = true;
 	pthread_mutex_unlock(&client->fabric->lock);
-	good = EVP_Digest(job.data, job.length, digest, NULL, EVP_sha256(), NULL) &&
-	       !memcmp(digest, job.digest, MEMORY_DIGEST_LEN);
+	if (check->kind == MEMORY_CHECK_DIGEST)
+		good = memory_digest_matches(check->data, check->length, check->digest);
+	else
+		good = memory_checksum(check->data, check->length) == check->checksum;
 	pthread_mutex_lock(&client->fabric->lock);
 	client->hashing = false;
 	pthread_cond_signal(&client->hashed);
-	memory_reader_verified(client->reader, &job, good, clock_ns());
-	return true;
+	return good;
+}
+
+static bool work(struct memory_party *party)
+{
+	struct memory_client *client = client_of(party);
+	struct memory_reader_check job;
+	uint64_t bytes = 0;
+
+	while (bytes < WORK_BYTES && memory_reader_to_check(client->reader, &job)) {
+		bool good = check(client, &job);
+
+		memory_reader_checked(client->reader, &job, good, clock_ns());
+		bytes += job.length;
+	}
+	return bytes;
+}
+
+static void tell_damage(struct memory_client *client)
+{
+	struct memory_reader_report report;
+	bool any;
+
+	for (;;) {
+		pthread_mutex_lock(&client->fabric->lock);
+		any = memory_reader_report(client->reader, &report);
+		pthread_mutex_unlock(&client->fabric->lock);
+		if (!any)
+			return;
+		if (client->options.damaged)
+			client->options.damaged(client->options.arg, report.donor, report.digest);
+	}
 }
 
 static void tell_links(struct memory_client *client)
@@ -143,6 +172,7 @@ static void dispatch(struct memory_party *party)
 	struct memory_load *load;
 
 	tell_links(client);
+	tell_damage(client);
 	for (;;) {
 		pthread_mutex_lock(&client->fabric->lock);
 		load = memory_reader_news(client->reader);

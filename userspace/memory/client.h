@@ -22,6 +22,8 @@ struct memory_client_options {
 	uint32_t read_size; /* the largest READ; cut to what the device can do */
 	/* May be NULL. The reason is that of a link that is down. */
 	void (*donor_changed)(void *arg, uint32_t donor, bool up, const char *reason);
+	/* May be NULL. The donor had damaged bytes under that name, and has been told so. */
+	void (*damaged)(void *arg, uint32_t donor, const uint8_t *digest);
 	void *arg;
 };
 

@@ -16,6 +16,7 @@
  * who may have chosen to try for ever.
  */
 #define SILENCE_NS 5000000000ULL
+#define SUSPECTS_MAX 64
 
 struct peer {
 	struct memory_donor *donor;
@@ -38,6 +39,8 @@ struct memory_donor {
 	struct ibv_mr *mr;
 	struct peer *peers;
 	struct memory_donor_stats stats;
+	uint8_t suspects[SUSPECTS_MAX][MEMORY_DIGEST_LEN]; /* that the owner has not heard of */
+	uint32_t suspect_count;
 };
 
 #define OWNER(pointer, member) \
@@ -125,6 +128,31 @@ static void release(struct peer *peer, const struct memory_wire_message *message
 	}
 }
 
+/* Who has many complaints makes them again at the next load. */
+static void suspect(struct memory_donor *donor, const struct memory_wire_message *message)
+{
+	for (uint32_t i = 0; i < message->count && donor->suspect_count < SUSPECTS_MAX; i++)
+		memcpy(donor->suspects[donor->suspect_count++], message->digests[i],
+		       MEMORY_DIGEST_LEN);
+	donor->stats.suspected += message->count;
+	memory_fabric_tell(donor->fabric);
+}
+
+static void dispatch(struct memory_party *party)
+{
+	struct memory_donor *donor = OWNER(party, party);
+	uint8_t suspects[SUSPECTS_MAX][MEMORY_DIGEST_LEN];
+	uint32_t count;
+
+	pthread_mutex_lock(&donor->fabric->lock);
+	count = donor->suspect_count;
+	memcpy(suspects, donor->suspects, count * sizeof(*suspects));
+	donor->suspect_count = 0;
+	pthread_mutex_unlock(&donor->fabric->lock);
+	for (uint32_t i = 0; i < count && donor->options.suspected; i++)
+		donor->options.suspected(donor->options.arg, suspects[i]);
+}
+
 static void received(void *arg, const uint8_t *bytes, size_t len)
 {
 	struct peer *peer = arg;
@@ -138,6 +166,8 @@ static void received(void *arg, const uint8_t *bytes, size_t len)
 		resolve(peer, &message);
 	else if (message.type == MEMORY_WIRE_RELEASE)
 		release(peer, &message);
+	else if (message.type == MEMORY_WIRE_SUSPECT)
+		suspect(peer->donor, &message);
 	else
 		violate(peer, "the reader says what only donors say");
 }
@@ -325,6 +355,7 @@ int memory_donor_start(struct memory_donor **result, struct memory_fabric *fabri
 	donor->options = *options;
 	donor->listener.requested = requested;
 	donor->party.run = run;
+	donor->party.dispatch = dispatch;
 	err = register_arena(donor, reason);
 	if (err) {
 		dismantle(donor);

@@ -28,6 +28,12 @@ struct memory_donor_options {
 	uint32_t peers; /* readers at the same time */
 	uint32_t host_peers; /* and of one host, by its address */
 	uint32_t pins;	/* of each */
+	/*
+	 * May be NULL. A reader found the bytes of a chunk damaged: perhaps they are, perhaps
+	 * the network did it. From memory_fabric_dispatch().
+	 */
+	void (*suspected)(void *arg, const uint8_t *digest);
+	void *arg;
 };
 
 struct memory_donor_stats {
@@ -38,6 +44,7 @@ struct memory_donor_stats {
 	uint64_t violations; /* connections that ended because of what the peer sent */
 	uint64_t resolved; /* chunks */
 	uint64_t missing;
+	uint64_t suspected;
 	char violation[MEMORY_REASON_LEN]; /* the last one */
 };
 

@@ -47,6 +47,15 @@ static int link_release(void *arg, const uint32_t *pins, uint32_t count)
 	return memory_endpoint_send(link->endpoint, &message);
 }
 
+static int link_suspect(void *arg, const uint8_t (*digests)[MEMORY_DIGEST_LEN], uint32_t count)
+{
+	struct memory_link *link = arg;
+	struct memory_wire_message message = { .type = MEMORY_WIRE_SUSPECT, .count = count };
+
+	memcpy(message.digests, digests, count * sizeof(*digests));
+	return memory_endpoint_send(link->endpoint, &message);
+}
+
 static int link_read(void *arg, const struct memory_read *reads, uint32_t count)
 {
 	struct memory_link *link = arg;
@@ -57,6 +66,7 @@ static int link_read(void *arg, const struct memory_read *reads, uint32_t count)
 const struct memory_reader_ops memory_link_ops = {
 	.resolve = link_resolve,
 	.release = link_release,
+	.suspect = link_suspect,
 	.read = link_read,
 };
 

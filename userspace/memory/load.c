@@ -70,6 +70,7 @@ static void fill(struct memory_load *load, const struct memory_load_request *req
 		struct memory_load_piece *piece = &load->pieces[i];
 
 		memcpy(piece->digest, from->digest, MEMORY_DIGEST_LEN);
+		piece->checksum = from->checksum;
 		piece->length = from->length;
 		piece->address = from->address;
 		piece->lkey = from->lkey;
@@ -115,12 +116,12 @@ struct memory_load *memory_load_create(const struct memory_load_request *request
 	if (!count(request, lane_count, segment_size, load, reason))
 		goto fail;
 	load->class = request->class;
-	load->verify = request->verify;
+	load->check = request->check;
 	load->segment_size = segment_size;
 	load->piece_count = request->piece_count;
 	load->group_count = request->group_count;
 	load->lane_count = lane_count;
-	load->verify_first = load->verify_last = MEMORY_NONE;
+	load->check_first = load->check_last = MEMORY_NONE;
 	load->pieces = calloc(load->piece_count, sizeof(*load->pieces));
 	load->sources = calloc(load->source_count, sizeof(*load->sources));
 	load->segments = calloc(load->segment_count, sizeof(*load->segments));
@@ -251,6 +252,17 @@ void memory_load_unfly(struct memory_load *load, uint32_t segment)
 	load->segments[segment].flying--;
 	load->group_flying[load->pieces[load->segments[segment].piece].group]--;
 	load->flying--;
+	advance_groups(load);
+}
+
+void memory_load_hold(struct memory_load *load, const struct memory_load_piece *piece)
+{
+	load->group_flying[piece->group]++;
+}
+
+void memory_load_unhold(struct memory_load *load, const struct memory_load_piece *piece)
+{
+	load->group_flying[piece->group]--;
 	advance_groups(load);
 }
 

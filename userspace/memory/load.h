@@ -28,6 +28,7 @@
 /* What a caller says of a chunk; addresses are valid for the lkey until the load is quiet. */
 struct memory_piece {
 	uint8_t digest[MEMORY_DIGEST_LEN];
+	uint64_t checksum;
 	uint64_t length;
 	uint64_t address;
 	uint32_t lkey;
@@ -42,6 +43,20 @@ enum memory_class {
 };
 #define MEMORY_CLASSES 2
 
+/*
+ * What is done with bytes that have come, before they count. The addresses of a load must be
+ * mapped for it. What is not right is read again from another donor.
+ */
+enum memory_check {
+	MEMORY_CHECK_CHECKSUM,
+	/*
+	 * Slow reads are not raced, as the loser of a race writes to a place whose bytes have
+	 * been found right; with checksums these are looked at once more.
+	 */
+	MEMORY_CHECK_DIGEST,
+	MEMORY_CHECK_NOTHING, /* only to measure what checking costs */
+};
+
 struct memory_load_request {
 	const struct memory_piece *pieces; /* copied */
 	uint32_t piece_count;
@@ -49,11 +64,7 @@ struct memory_load_request {
 	uint32_t allowed; /* groups that may be read; others later. 0: all of them */
 	uint64_t deadline_ns; /* from now */
 	enum memory_class class;
-	/*
-	 * Check every digest. The addresses must then be mapped, and slow reads
-	 * are not raced: a late loser could undo what was found good.
-	 */
-	bool verify;
+	enum memory_check check;
 };
 
 enum memory_load_state {
@@ -64,7 +75,9 @@ enum memory_load_state {
 
 struct memory_load_progress {
 	enum memory_load_state state;
-	int err; /* of a failed load: -ETIMEDOUT, -ENOENT, -ECANCELED, -ENODEV */
+	int err; /* of a failed load: -ETIMEDOUT, -ENOENT, -ECANCELED, -ENODEV, -EBADMSG */
+	/* After it was done, the loser of a race has brought other bytes. */
+	bool spoiled;
 	bool quiet; /* it has ended and no READ can touch its memory any more */
 	uint32_t groups_done;
 	uint32_t groups_clear; /* done, and no READ can touch their memory any more */
@@ -97,6 +110,7 @@ struct memory_source {
 
 struct memory_load_piece {
 	uint8_t digest[MEMORY_DIGEST_LEN];
+	uint64_t checksum;
 	uint64_t length;
 	uint64_t address;
 	uint32_t lkey;
@@ -106,8 +120,11 @@ struct memory_load_piece {
 	uint32_t left; /* segments that are not done */
 	uint32_t source; /* its first one */
 	uint32_t sources;
-	uint32_t next; /* to verify */
+	uint32_t next; /* to check */
 	uint8_t used; /* sources of which bytes came, a bit for each */
+	uint8_t late; /* and those of which bytes came once it was done */
+	bool queued; /* to be checked */
+	bool written; /* since it was last handed out to be checked */
 	bool single; /* is to be read from one source, to know whose bytes are wrong */
 	bool done;
 };
@@ -135,7 +152,7 @@ struct memory_load {
 	struct memory_load *news_next;
 	bool has_news, forgotten;
 	enum memory_class class;
-	bool verify;
+	enum memory_check check;
 	bool replicated; /* some piece has more than one donor */
 	uint64_t deadline;
 	uint32_t segment_size;
@@ -143,15 +160,16 @@ struct memory_load {
 	struct memory_source *sources;
 	struct memory_segment *segments;
 	uint32_t *group_left; /* pieces */
-	uint32_t *group_flying; /* READs */
+	uint32_t *group_flying; /* READs, and checks after the end of a race */
 	struct memory_lane *lanes; /* one for each donor of the reader */
 	uint32_t piece_count, source_count, segment_count, group_count, lane_count;
 	uint32_t allowed; /* segments, from the first on; others are in no lane */
 	uint32_t flying; /* READs */
 	uint32_t asks;	 /* questions without an answer */
 	uint32_t stranded; /* segments that no donor of theirs can serve now */
-	uint32_t verify_first, verify_last;
-	bool verifying; /* someone hashes a piece of it, without the lock */
+	uint32_t check_first, check_last;
+	bool checking; /* someone looks at a piece of it, without the lock: */
+	uint32_t checked;
 	struct memory_load_progress progress;
 	void *owner; /* the client's */
 };
@@ -184,6 +202,10 @@ void memory_load_unqueue(struct memory_load *load, uint32_t segment, uint32_t be
 /* A READ of a segment begins, or is over, well or not. */
 void memory_load_fly(struct memory_load *load, uint32_t segment);
 void memory_load_unfly(struct memory_load *load, uint32_t segment);
+
+/* A piece that is done has to be looked at again: until then its group is not clear. */
+void memory_load_hold(struct memory_load *load, const struct memory_load_piece *piece);
+void memory_load_unhold(struct memory_load *load, const struct memory_load_piece *piece);
 
 /* A piece is there: groups that have thereby become complete are counted. */
 void memory_load_piece_done(struct memory_load *load, struct memory_load_piece *piece);

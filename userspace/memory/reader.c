@@ -116,7 +116,8 @@ static void remove_load(struct memory_reader *reader, struct memory_load *load)
 /* Called whenever something that holds a load has let it go. */
 static void settle(struct memory_reader *reader, struct memory_load *load)
 {
-	if (load->progress.state == MEMORY_LOAD_RUNNING || load->flying || load->verifying)
+	if (load->progress.state == MEMORY_LOAD_RUNNING || load->flying || load->checking ||
+	    load->check_first != MEMORY_NONE)
 		return;
 	if (!load->progress.quiet) {
 		load->progress.quiet = true;
@@ -138,7 +139,7 @@ bool memory_reader_urgent(const struct memory_reader *reader)
 
 bool memory_reader_has_news(const struct memory_reader *reader)
 {
-	return reader->news;
+	return reader->news || reader->reported != reader->report_taken;
 }
 
 struct memory_load *memory_reader_news(struct memory_reader *reader)
@@ -251,8 +252,9 @@ static void end(struct memory_reader *reader, struct memory_load *load, int err,
 	load->progress.state = err ? MEMORY_LOAD_FAILED : MEMORY_LOAD_DONE;
 	load->progress.err = err;
 	load->progress.ended_ns = now;
-	load->verify_first = load->verify_last = MEMORY_NONE;
 	memory_load_empty(load);
+	if (err)
+		load->check_first = load->check_last = MEMORY_NONE;
 	if (err)
 		for (uint32_t i = 0; i < load->piece_count; i++)
 			release_unused(reader, load, &load->pieces[i]);
@@ -551,14 +553,36 @@ static void complete(struct memory_reader *reader, struct memory_load *load,
 		reader_tell(reader, load);
 }
 
-static void queue_verify(struct memory_load *load, uint32_t piece)
+static void queue_check(struct memory_load *load, uint32_t piece)
 {
 	load->pieces[piece].next = MEMORY_NONE;
-	if (load->verify_last == MEMORY_NONE)
-		load->verify_first = piece;
+	load->pieces[piece].queued = true;
+	if (load->check_last == MEMORY_NONE)
+		load->check_first = piece;
 	else
-		load->pieces[load->verify_last].next = piece;
-	load->verify_last = piece;
+		load->pieces[load->check_last].next = piece;
+	load->check_last = piece;
+}
+
+/*
+ * The loser of a race has written to a piece, and nobody knows what. If the piece was found
+ * right before, it is looked at again; if that is under way, once more after it.
+ */
+static void overwritten(struct memory_load *load, uint32_t index, uint8_t replica)
+{
+	struct memory_load_piece *piece = &load->pieces[index];
+
+	if (load->check == MEMORY_CHECK_NOTHING || load->progress.state == MEMORY_LOAD_FAILED)
+		return;
+	piece->written = true;
+	if (piece->done)
+		piece->late |= 1U << replica;
+	else
+		piece->used |= 1U << replica;
+	if (!piece->done || piece->queued || (load->checking && load->checked == index))
+		return;
+	memory_load_hold(load, piece);
+	queue_check(load, index);
 }
 
 static void land(struct memory_reader *reader, struct reader_donor *donor, uint64_t now)
@@ -569,6 +593,8 @@ static void land(struct memory_reader *reader, struct reader_donor *donor, uint6
 	struct memory_load_piece *piece = &load->pieces[segment->piece];
 	uint32_t length = memory_load_length(load, slot->segment);
 
+	if (segment->done)
+		overwritten(load, segment->piece, slot->replica);
 	unfly(reader, slot);
 	memory_rate_sample(&donor->rate, now - slot->posted);
 	memory_rate_done(&donor->rate, length, now);
@@ -586,10 +612,10 @@ static void land(struct memory_reader *reader, struct reader_donor *donor, uint6
 	load->progress.hedges_won += slot->hedge;
 	if (--piece->left)
 		return;
-	if (load->verify)
-		queue_verify(load, segment->piece);
-	else
+	if (load->check == MEMORY_CHECK_NOTHING)
 		complete(reader, load, piece, now);
+	else
+		queue_check(load, segment->piece);
 }
 
 void memory_reader_read_done(struct memory_reader *reader, uint32_t index, uint32_t count,
@@ -603,46 +629,73 @@ void memory_reader_read_done(struct memory_reader *reader, uint32_t index, uint3
 		memory_rate_end(&donor->rate);
 }
 
-bool memory_reader_to_verify(struct memory_reader *reader, struct memory_verification *job)
+bool memory_reader_to_check(struct memory_reader *reader, struct memory_reader_check *check)
 {
 	struct memory_load_piece *piece;
 	struct memory_load *load;
 
 	for (int class = 0; class < MEMORY_CLASSES; class++) {
 		for (load = reader->loads[class]; load; load = load->next) {
-			if (load->verifying || load->verify_first == MEMORY_NONE)
+			if (load->checking || load->check_first == MEMORY_NONE)
 				continue;
-			piece = &load->pieces[load->verify_first];
-			*job = (struct memory_verification){
-				.load = load, .piece = load->verify_first,
+			piece = &load->pieces[load->check_first];
+			*check = (struct memory_reader_check){
+				.load = load, .piece = load->check_first, .kind = load->check,
 				.data = (const void *)(uintptr_t)piece->address,
 				.length = piece->length, .digest = piece->digest,
+				.checksum = piece->checksum,
 			};
-			load->verify_first = piece->next;
-			if (load->verify_first == MEMORY_NONE)
-				load->verify_last = MEMORY_NONE;
-			load->verifying = true;
+			load->checked = load->check_first;
+			load->check_first = piece->next;
+			if (load->check_first == MEMORY_NONE)
+				load->check_last = MEMORY_NONE;
+			piece->queued = false;
+			piece->written = false;
+			load->checking = true;
 			return true;
 		}
 	}
 	return false;
 }
 
+bool memory_reader_report(struct memory_reader *reader, struct memory_reader_report *report)
+{
+	if (reader->report_taken == reader->reported)
+		return false;
+	*report = reader->reports[reader->report_taken++ % REPORTS_MAX];
+	return true;
+}
+
+/* The donor is told, and so is whoever has the reader. */
+static void accuse(struct memory_reader *reader, struct memory_load *load,
+		   const struct memory_load_piece *piece, uint32_t replica)
+{
+	struct memory_source *source = &load->sources[piece->source + replica];
+	struct reader_donor *donor = reader->donors[source->donor];
+	struct memory_reader_report *report;
+
+	if (source->state == MEMORY_SOURCE_READY && !source->users && donor->link)
+		release(reader, source);
+	source->state = MEMORY_SOURCE_DAMAGED;
+	donor->stats.damaged++;
+	if (donor->suspect_count < SUSPECTS_MAX)
+		memcpy(donor->suspects[donor->suspect_count++], piece->digest, MEMORY_DIGEST_LEN);
+	if (reader->reported - reader->report_taken == REPORTS_MAX)
+		reader->report_taken++;
+	report = &reader->reports[reader->reported++ % REPORTS_MAX];
+	report->donor = source->donor;
+	memcpy(report->digest, piece->digest, MEMORY_DIGEST_LEN);
+}
+
 /* Whose bytes they were is only known if all came from one. */
 static void reread(struct memory_reader *reader, struct memory_load *load,
 		   struct memory_load_piece *piece, uint64_t now)
 {
-	struct memory_source *source;
 	int replica = __builtin_ctz(piece->used);
 
 	load->progress.rereads++;
-	if (piece->used == 1U << replica) {
-		source = &load->sources[piece->source + replica];
-		if (source->state == MEMORY_SOURCE_READY && reader->donors[source->donor]->link)
-			release(reader, source);
-		source->state = MEMORY_SOURCE_DAMAGED;
-		reader->donors[source->donor]->stats.damaged++;
-	}
+	if (piece->used == 1U << replica)
+		accuse(reader, load, piece, replica);
 	piece->single = true;
 	piece->used = 0;
 	piece->left = piece->segments;
@@ -653,18 +706,49 @@ static void reread(struct memory_reader *reader, struct memory_load *load,
 	}
 }
 
-void memory_reader_verified(struct memory_reader *reader, const struct memory_verification *job,
-			    bool good, uint64_t now)
+/*
+ * Bytes that were right, and that somebody may have used by now, are not any more. Nothing can
+ * undo that: the load fails, or is marked.
+ */
+static void spoil(struct memory_reader *reader, struct memory_load *load,
+		  struct memory_load_piece *piece, uint64_t now)
 {
-	struct memory_load *load = job->load;
-	struct memory_load_piece *piece = &load->pieces[job->piece];
+	for (uint32_t i = 0; i < piece->sources; i++)
+		if (piece->late & 1U << i)
+			accuse(reader, load, piece, i);
+	load->progress.spoiled = true;
+	snprintf(load->progress.reason, MEMORY_REASON_LEN,
+		 "a donor that lost a race has written damaged bytes: load it again");
+	if (load->progress.state == MEMORY_LOAD_RUNNING)
+		end(reader, load, -EBADMSG, now);
+	else
+		reader_tell(reader, load);
+}
 
-	load->verifying = false;
-	if (load->progress.state == MEMORY_LOAD_RUNNING) {
-		if (good)
-			complete(reader, load, piece, now);
-		else
-			reread(reader, load, piece, now);
+void memory_reader_checked(struct memory_reader *reader, const struct memory_reader_check *check,
+			   bool good, uint64_t now)
+{
+	struct memory_load *load = check->load;
+	struct memory_load_piece *piece = &load->pieces[check->piece];
+	uint32_t clear = load->progress.groups_clear;
+
+	load->checking = false;
+	if (load->progress.state == MEMORY_LOAD_FAILED) {
+		settle(reader, load);
+		return;
+	}
+	if (piece->written) {
+		queue_check(load, check->piece);
+	} else if (piece->done) {
+		memory_load_unhold(load, piece);
+		if (!good)
+			spoil(reader, load, piece, now);
+		else if (load->progress.groups_clear != clear)
+			reader_tell(reader, load);
+	} else if (good) {
+		complete(reader, load, piece, now);
+	} else {
+		reread(reader, load, piece, now);
 	}
 	settle(reader, load);
 }

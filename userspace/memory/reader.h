@@ -41,6 +41,8 @@ struct memory_reader_ops {
 	int (*resolve)(void *link, uint32_t id, const uint8_t (*digests)[MEMORY_DIGEST_LEN],
 		       uint32_t count);
 	int (*release)(void *link, const uint32_t *pins, uint32_t count);
+	/* Tells the donor that what was read of these was damaged. */
+	int (*suspect)(void *link, const uint8_t (*digests)[MEMORY_DIGEST_LEN], uint32_t count);
 	/*
 	 * At most depth are in flight; they complete in the order in which they
 	 * were posted, several at a time if none of them is awaited, but the last
@@ -125,18 +127,27 @@ void memory_reader_missing(struct memory_reader *reader, const struct memory_loa
 			   void *arg);
 
 /*
- * A piece whose digest is to be checked: may be hashed without the lock, as its
- * load does not become quiet before memory_reader_verified().
+ * A piece that is to be checked: without the lock, as its load does not become quiet before
+ * memory_reader_checked().
  */
-struct memory_verification {
+struct memory_reader_check {
 	struct memory_load *load;
 	uint32_t piece;
+	enum memory_check kind;
 	const void *data;
 	uint64_t length;
 	const uint8_t *digest;
+	uint64_t checksum;
 };
-bool memory_reader_to_verify(struct memory_reader *reader, struct memory_verification *job);
-void memory_reader_verified(struct memory_reader *reader, const struct memory_verification *job,
-			    bool good, uint64_t now);
+bool memory_reader_to_check(struct memory_reader *reader, struct memory_reader_check *check);
+void memory_reader_checked(struct memory_reader *reader, const struct memory_reader_check *check,
+			   bool good, uint64_t now);
+
+/* A donor that had damaged bytes under a name; the last ones if nobody asks. False: none. */
+struct memory_reader_report {
+	uint32_t donor;
+	uint8_t digest[MEMORY_DIGEST_LEN];
+};
+bool memory_reader_report(struct memory_reader *reader, struct memory_reader_report *report);
 
 #endif

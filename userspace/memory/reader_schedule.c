@@ -48,7 +48,8 @@ static uint64_t hedge_slot(struct memory_reader *reader, uint32_t index, struct 
 	uint64_t due;
 	int other;
 
-	if (load->progress.state != MEMORY_LOAD_RUNNING || load->verify || segment->done ||
+	if (load->progress.state != MEMORY_LOAD_RUNNING || load->check == MEMORY_CHECK_DIGEST ||
+	    segment->done ||
 	    segment->hedged || segment->queued)
 		return UINT64_MAX;
 	if (load->progress.hedges >= HEDGE_BUDGET + load->segment_count / HEDGE_SHARE)
@@ -313,6 +314,13 @@ static bool steal(struct memory_reader *reader, uint32_t index, int class, uint6
 	return taken;
 }
 
+static void tell_suspects(struct memory_reader *reader, struct reader_donor *donor)
+{
+	if (donor->suspect_count &&
+	    !reader->ops->suspect(donor->link, donor->suspects, donor->suspect_count))
+		donor->suspect_count = 0;
+}
+
 static void let_go(struct memory_reader *reader, struct reader_donor *donor)
 {
 	bool idle = !reader_in_flight(donor) && donor->asked == donor->answered;
@@ -347,6 +355,7 @@ static void serve(struct memory_reader *reader, uint64_t now)
 	for (uint32_t i = 0; i < reader->donor_count; i++) {
 		if (!reader->donors[i]->link)
 			continue;
+		tell_suspects(reader, reader->donors[i]);
 		/* What has been released makes room for what is asked for. */
 		let_go(reader, reader->donors[i]);
 		for (int class = 0; class < MEMORY_CLASSES; class++) {

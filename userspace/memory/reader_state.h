@@ -10,6 +10,8 @@
 #include "reader.h"
 
 #define ASKS_MAX 4
+#define SUSPECTS_MAX 16
+#define REPORTS_MAX 64
 
 /* A READ in flight. */
 struct reader_slot {
@@ -41,6 +43,8 @@ struct reader_donor {
 	uint32_t asked, answered;
 	uint32_t *releases; /* pins that are not needed any more, but still counted */
 	uint32_t release_count;
+	uint8_t suspects[SUSPECTS_MAX][MEMORY_DIGEST_LEN]; /* that it has not been told of */
+	uint32_t suspect_count;
 	uint64_t busy_until; /* it said that we have too many pins */
 	struct memory_rate rate;
 	struct memory_reader_donor stats;
@@ -53,6 +57,8 @@ struct memory_reader {
 	struct reader_donor *donors[MEMORY_DONORS_MAX];
 	struct memory_load *loads[MEMORY_CLASSES]; /* in order of arrival */
 	struct memory_load *news;
+	struct memory_reader_report reports[REPORTS_MAX]; /* a ring */
+	uint32_t reported, report_taken;
 	bool moved; /* a segment has come to a lane that may have been looked at already */
 };
 

@@ -246,6 +246,15 @@ static int restore(struct memory_spool *spool, struct memory_arena *arena,
 	return err;
 }
 
+void memory_spool_reload(struct memory_spool *spool, struct memory_arena *arena,
+			 const uint8_t digest[MEMORY_DIGEST_LEN],
+			 struct memory_spool_restored *restored)
+{
+	*restored = (struct memory_spool_restored){ 0 };
+	hex_format(digest, MEMORY_DIGEST_LEN, restored->name);
+	restored->err = restore(spool, arena, restored);
+}
+
 const char *memory_spool_reason(int err)
 {
 	switch (err) {

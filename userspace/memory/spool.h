@@ -49,6 +49,11 @@ void memory_spool_store(struct memory_spool *spool, struct memory_spool_item *st
 /* -ENOENT: there is no such file. */
 int memory_spool_remove(struct memory_spool *spool, const uint8_t digest[MEMORY_DIGEST_LEN]);
 
+/* Restores one chunk, as a step of a scan does. -ENOENT: there is no such file. */
+void memory_spool_reload(struct memory_spool *spool, struct memory_arena *arena,
+			 const uint8_t digest[MEMORY_DIGEST_LEN],
+			 struct memory_spool_restored *restored);
+
 /*
  * A file is restored by each step; what is damaged is put aside, what does not fit is left
  * where it is, what an interrupted store left behind is removed. Between steps the spool may

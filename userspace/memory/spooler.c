@@ -14,11 +14,11 @@
 #define TOLD_TOGETHER 64 /* files that were restored */
 #define DISPATCHED 256 /* jobs in one call */
 
-enum kind { STORE, REMOVE, RESTORED, RESTORE_ENDED };
+enum kind { STORE, REMOVE, RELOAD, RESTORED, RESTORE_ENDED };
 
 struct job {
 	enum kind kind;
-	uint8_t digest[MEMORY_DIGEST_LEN]; /* of one to remove */
+	uint8_t digest[MEMORY_DIGEST_LEN]; /* of one to remove or to reload */
 	const struct memory_chunk *chunk; /* to store */
 	void (*stored)(void *arg, int err);
 	void *arg;
@@ -46,7 +46,7 @@ struct memory_spooler {
 };
 
 /*
- * Takes stores that follow each other, or one removal; none if all that there is to do is to
+ * Takes stores that follow each other, or one of the others; none if all that there is to do is to
  * restore. False: it is the end.
  */
 static bool take(struct memory_spooler *spooler, struct jobs *batch, size_t *count, bool *restoring)
@@ -63,12 +63,12 @@ static bool take(struct memory_spooler *spooler, struct jobs *batch, size_t *cou
 	go_on = !spooler->stopping;
 	while (go_on && *count < BATCH && bytes < BATCH_BYTES &&
 	       (job = TAILQ_FIRST(&spooler->waiting))) {
-		if (job->kind == REMOVE && *count)
+		if (job->kind != STORE && *count)
 			break;
 		TAILQ_REMOVE(&spooler->waiting, job, link);
 		TAILQ_INSERT_TAIL(batch, job, link);
 		++*count;
-		if (job->kind == REMOVE)
+		if (job->kind != STORE)
 			break;
 		bytes += job->chunk->length;
 	}
@@ -145,6 +145,16 @@ static void restore_one(struct memory_spooler *spooler)
 	end_restore(spooler, 0);
 }
 
+static void reload(struct memory_spooler *spooler, struct job *job)
+{
+	memory_spool_reload(spooler->spool, spooler->arena, job->digest, job->restored);
+	job->kind = RESTORED;
+	pthread_mutex_lock(&spooler->lock);
+	TAILQ_INSERT_TAIL(&spooler->over, job, link);
+	pthread_mutex_unlock(&spooler->lock);
+	eventfd_write(spooler->news, 1);
+}
+
 static void *work(void *arg)
 {
 	struct memory_spooler *spooler = arg;
@@ -158,6 +168,8 @@ static void *work(void *arg)
 		if (job && job->kind == REMOVE) {
 			memory_spool_remove(spooler->spool, job->digest);
 			free(job);
+		} else if (job && job->kind == RELOAD) {
+			reload(spooler, job);
 		} else if (job) {
 			store(spooler, &batch, count);
 		}
@@ -303,6 +315,23 @@ int memory_spooler_store(struct memory_spooler *spooler, const struct memory_chu
 	job->chunk = chunk;
 	job->stored = stored;
 	job->arg = arg;
+	queue(spooler, job);
+	return 0;
+}
+
+int memory_spooler_reload(struct memory_spooler *spooler,
+			  const uint8_t digest[MEMORY_DIGEST_LEN])
+{
+	struct job *job = calloc(1, sizeof(*job));
+
+	if (job)
+		job->restored = malloc(sizeof(*job->restored));
+	if (!job || !job->restored) {
+		free(job);
+		return -ENOMEM;
+	}
+	job->kind = RELOAD;
+	memcpy(job->digest, digest, MEMORY_DIGEST_LEN);
 	queue(spooler, job);
 	return 0;
 }

@@ -55,6 +55,7 @@ static size_t entry_len(uint32_t type)
 {
 	switch (type) {
 	case MEMORY_WIRE_RESOLVE:
+	case MEMORY_WIRE_SUSPECT:
 		return MEMORY_DIGEST_LEN;
 	case MEMORY_WIRE_LOCATIONS:
 		return LOCATION_LEN;
@@ -81,7 +82,7 @@ static size_t encode_entries(const struct memory_wire_message *message, uint8_t 
 	put32(bytes + HEADER_LEN + 4, 0);
 	bytes += ENTRIES_AT;
 	for (uint32_t i = 0; i < message->count; i++, bytes += each) {
-		if (message->type == MEMORY_WIRE_RESOLVE)
+		if (message->type == MEMORY_WIRE_RESOLVE || message->type == MEMORY_WIRE_SUSPECT)
 			memcpy(bytes, message->digests[i], MEMORY_DIGEST_LEN);
 		else if (message->type == MEMORY_WIRE_LOCATIONS)
 			encode_location(bytes, &message->locations[i]);
@@ -175,7 +176,7 @@ static const char *decode_entries(const uint8_t *bytes, size_t len,
 		return "reserved field is not zero";
 	bytes += ENTRIES_AT;
 	for (uint32_t i = 0; i < message->count; i++, bytes += each) {
-		if (message->type == MEMORY_WIRE_RESOLVE) {
+		if (message->type == MEMORY_WIRE_RESOLVE || message->type == MEMORY_WIRE_SUSPECT) {
 			memcpy(message->digests[i], bytes, MEMORY_DIGEST_LEN);
 		} else if (message->type == MEMORY_WIRE_LOCATIONS) {
 			wrong = decode_location(bytes, &message->locations[i]);
@@ -207,6 +208,7 @@ const char *memory_wire_decode(const uint8_t *bytes, size_t len,
 	case MEMORY_WIRE_RESOLVE:
 	case MEMORY_WIRE_LOCATIONS:
 	case MEMORY_WIRE_RELEASE:
+	case MEMORY_WIRE_SUSPECT:
 		return decode_entries(bytes, len, message);
 	default:
 		return "unknown type of message";

@@ -9,6 +9,7 @@
  *   reader -> donor   RESOLVE    where are these chunks? pin them
  *   donor  -> reader  LOCATIONS  the answer, with the id of the question
  *   reader -> donor   RELEASE    these pins are not needed any more
+ *   reader -> donor   SUSPECT    what I read of these chunks was damaged: look at yours
  *
  * Little endian. Every message begins with
  *
@@ -22,6 +23,7 @@
  *   LOCATIONS  u32 count     u32 zero  { u64 address  u64 length  u32 rkey
  *                                        u32 pin  u32 state  u32 zero } * count
  *   RELEASE    u32 count     u32 zero  { u32 pin } * count
+ *   SUSPECT    u32 count     u32 zero  { u8 sha256[32] } * count
  *
  * Decoding trusts nothing and allocates nothing.
  */
@@ -35,7 +37,7 @@
 #define MEMORY_DONOR_ID_LEN 16
 
 #define MEMORY_WIRE_MAGIC 0x504d4d44u /* "DMMP" */
-#define MEMORY_WIRE_VERSION 1
+#define MEMORY_WIRE_VERSION 2
 #define MEMORY_WIRE_RESOLVE_MAX 64
 #define MEMORY_WIRE_RELEASE_MAX 512
 /* The longest message: LOCATIONS and RELEASE are equally long when full. */
@@ -46,6 +48,7 @@ enum memory_wire_type {
 	MEMORY_WIRE_RESOLVE,
 	MEMORY_WIRE_LOCATIONS,
 	MEMORY_WIRE_RELEASE,
+	MEMORY_WIRE_SUSPECT,
 };
 
 enum memory_wire_state {

@@ -5,6 +5,8 @@
 #include "../common/turns.h"
 #include "rdma.h"
 
+#include "../../common/hex.h"
+
 #include "../../memory/check.h"
 
 #include <errno.h>
@@ -40,6 +42,12 @@ struct chunks_arrival {
 	TAILQ_ENTRY(chunks_arrival) link;
 };
 
+/* A chunk that was damaged in memory, on its way from the disk. */
+struct chunks_reload {
+	uint8_t digest[MEMORY_DIGEST_LEN];
+	STAILQ_ENTRY(chunks_reload) link;
+};
+
 /* A chunk on its way to the disk. It can be read, but the catalog does not count on it yet. */
 struct chunks_store {
 	struct chunks *chunks;
@@ -62,6 +70,17 @@ static int name_host(struct chunks *chunks, const struct config_models *config)
 	host->memory_free = config->donor_memory;
 	chunks->donates = config->donor_memory;
 	return 0;
+}
+
+void chunks_tell_damage(const char *host, const uint8_t *digest, const char *where)
+{
+	char text[HEX_LEN(MEMORY_DIGEST_LEN)];
+
+	hex_format(digest, MEMORY_DIGEST_LEN, text);
+	log_warning("chunk-damaged", LOG_S("host", host), LOG_S("chunk", text),
+		    LOG_S("where", where),
+		    LOG_S("fix", "it is replaced by a good copy, if there is one; if this comes "
+				 "again, look at the memory and the disks of the host"));
 }
 
 /* When others can be told how to read from this host. What it has is said one by one. */
@@ -95,13 +114,61 @@ static int on_stored(sd_event_source *source, int fd, uint32_t revents, void *ar
 	return 0;
 }
 
+static void count_damaged(struct chunks *chunks)
+{
+	chunks->damaged++;
+	if (chunks->catalog)
+		catalog_set_damaged(chunks->catalog, chunks->damaged);
+}
+
+static struct chunks_reload *find_reload(const struct chunks *chunks, const uint8_t *digest)
+{
+	struct chunks_reload *reload;
+
+	STAILQ_FOREACH(reload, &chunks->reloads, link)
+		if (!memcmp(reload->digest, digest, MEMORY_DIGEST_LEN))
+			break;
+	return reload;
+}
+
+bool chunks_reloading(const struct chunks *chunks, const uint8_t *digest)
+{
+	return find_reload(chunks, digest);
+}
+
+static void begin_reload(struct chunks *chunks, const uint8_t *digest)
+{
+	struct chunks_reload *reload = chunks->spooler ? calloc(1, sizeof(*reload)) : NULL;
+
+	if (!reload)
+		return;
+	memcpy(reload->digest, digest, MEMORY_DIGEST_LEN);
+	if (memory_spooler_reload(chunks->spooler, digest))
+		free(reload);
+	else
+		STAILQ_INSERT_TAIL(&chunks->reloads, reload, link);
+}
+
+static void end_reload(struct chunks *chunks, struct chunks_reload *reload)
+{
+	STAILQ_REMOVE(&chunks->reloads, reload, chunks_reload, link);
+	free(reload);
+}
+
 /* It can be read since a moment ago, unless it was freed in this moment. */
 static void on_restored(void *arg, const struct memory_spool_restored *file)
 {
 	struct chunks *chunks = arg;
+	struct chunks_reload *reload = find_reload(chunks, file->digest);
 
-	if (file->err == -EEXIST)
+	if (reload)
+		end_reload(chunks, reload);
+	if (file->err == -EEXIST || (reload && file->err == -ENOENT))
 		return;
+	if (file->err == -EBADMSG) {
+		chunks_tell_damage(chunks->host.name, file->digest, "in the spool");
+		count_damaged(chunks);
+	}
 	if (file->err) {
 		chunks->restore.skipped++;
 		log_warning("chunk-not-restored", LOG_S("file", file->name),
@@ -181,6 +248,7 @@ int chunks_open(struct chunks *chunks, sd_event *loop, const struct config_model
 	*chunks = (struct chunks){ .loop = loop };
 	TAILQ_INIT(&chunks->arrivals);
 	TAILQ_INIT(&chunks->stores);
+	STAILQ_INIT(&chunks->reloads);
 	err = name_host(chunks, config);
 	if (!err)
 		err = memory_arena_create(&chunks->arena, size);
@@ -238,6 +306,8 @@ void chunks_close(struct chunks *chunks)
 	memory_spooler_close(chunks->spooler);
 	while (!TAILQ_EMPTY(&chunks->stores))
 		end_store(TAILQ_FIRST(&chunks->stores));
+	while (!STAILQ_EMPTY(&chunks->reloads))
+		end_reload(chunks, STAILQ_FIRST(&chunks->reloads));
 	memory_spool_close(chunks->spool);
 	cache_close(chunks->cache);
 	memory_arena_destroy(chunks->arena);
@@ -525,6 +595,29 @@ void chunks_free(struct chunks *chunks, const uint8_t *digest)
 	memory_arena_free(chunks->arena, digest);
 	if (chunks->spooler)
 		memory_spooler_remove(chunks->spooler, digest);
+}
+
+bool chunks_suspect(struct chunks *chunks, const uint8_t *digest, bool sure)
+{
+	struct chunks_store *store = find_store(chunks, digest);
+	struct memory_chunk *chunk;
+	bool good;
+
+	if (memory_arena_pin(chunks->arena, digest, &chunk))
+		return true;
+	good = !sure && memory_checksum(chunk->data, chunk->length) == chunk->checksum;
+	memory_arena_unpin(chunks->arena, chunk);
+	if (good)
+		return false;
+	chunks_tell_damage(chunks->host.name, digest, "in memory");
+	count_damaged(chunks);
+	catalog_lose(chunks->catalog, digest);
+	/* Of one on its way to the disk, what gets there has the checksum of what was meant. */
+	if (store)
+		store->freed = true;
+	memory_arena_free(chunks->arena, digest);
+	begin_reload(chunks, digest);
+	return true;
 }
 
 void chunks_report(struct chunks *chunks)

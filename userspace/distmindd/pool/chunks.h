@@ -41,6 +41,8 @@ struct chunks {
 	struct catalog *catalog; /* not owned; told what is here */
 	struct catalog_host host; /* this one, as it joins */
 	bool donates;
+	uint64_t damaged; /* chunks, as the catalog is told */
+	STAILQ_HEAD(, chunks_reload) reloads; /* under way; owned */
 	bool connected[MEMORY_DONORS_MAX]; /* as last logged */
 };
 
@@ -106,6 +108,17 @@ void chunks_forget(struct chunks *chunks, struct chunks_wait *wait);
  * -ECANCELED.
  */
 void chunks_free(struct chunks *chunks, const uint8_t *digest);
+
+/*
+ * Somebody says that this chunk is damaged: if it is, nobody reads it any more, the catalog
+ * does not count on it, and it is taken from the spool again or fetched from another host.
+ * True: it was, or is not here. Sure: a digest says so, and the checksum is not asked.
+ */
+bool chunks_suspect(struct chunks *chunks, const uint8_t *digest, bool sure);
+/* Into the log: whose copy it is, and where. */
+void chunks_tell_damage(const char *host, const uint8_t *digest, const char *where);
+/* It was damaged, and whether the spool has a good copy is not known yet. */
+bool chunks_reloading(const struct chunks *chunks, const uint8_t *digest);
 
 /* Tells the catalog how much room is left. */
 void chunks_report(struct chunks *chunks);

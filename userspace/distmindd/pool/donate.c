@@ -49,7 +49,6 @@ struct donate_pull {
 	struct donate *donate;
 	struct memory_chunk *chunks[PULL_CHUNKS];
 	struct memory_piece pieces[PULL_CHUNKS];
-	uint64_t checksums[PULL_CHUNKS];
 	uint32_t count;
 	uint32_t kept; /* of these, or to be, after they have come */
 	uint64_t bytes;
@@ -178,7 +177,7 @@ static void want(struct pass *pass, const struct model_chunk *chunk)
 		return;
 	memcpy(piece->digest, digest, MEMORY_DIGEST_LEN);
 	piece->address = (uintptr_t)pull->chunks[pull->count]->data;
-	pull->checksums[pull->count] = chunk->checksum;
+	piece->checksum = chunk->checksum;
 	piece->lkey = donate->chunks->network.registration.lkey;
 	pull->bytes += chunk->size;
 	pull->count++;
@@ -334,7 +333,7 @@ static int on_keep(sd_event_source *source, uint64_t us, void *arg)
 	turns_name("donate: keep");
 	while (pull->kept < pull->count && pull->wait.pending < CHUNKS_PENDING_MAX) {
 		uint32_t i = pull->kept++;
-		struct chunks_bytes bytes = { .checksum = pull->checksums[i] };
+		struct chunks_bytes bytes = { .checksum = pull->pieces[i].checksum };
 		int err;
 
 		memcpy(bytes.digest, pull->pieces[i].digest, sizeof(bytes.digest));

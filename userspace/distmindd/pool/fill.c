@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "fill.h"
 
+#include "../common/log.h"
 #include "../common/turn.h"
 #include "../common/turns.h"
 #include "rdma.h"
 
+#include "../../common/clock.h"
+#include "../../memory/check.h"
 #include "../../sharding/sharding.h"
 
 #include <errno.h>
@@ -14,6 +17,8 @@
 
 #define TURN_BYTES (4U << 20)
 #define NAMED_CHUNKS 3 /* in the reason of a failure */
+#define RELOAD_US 2000 /* until it is looked again whether the spool had it */
+#define COPIES_TRIED 4 /* of one chunk on this host: arena, cache, other weights, and one more */
 
 /* A chunk that this host has. */
 struct local {
@@ -36,6 +41,7 @@ struct fill {
 	uint32_t piece_count;
 	uint64_t read_bytes, copied_bytes;
 	struct memory_transfer *transfer; /* NULL: none, or quiet */
+	struct memory_transfer *repair; /* of a chunk whose copy on this host is damaged; so too */
 	sd_event_source *turn;
 	uint32_t remote_done, remote_clear; /* groups */
 	uint32_t told, clear_told;
@@ -107,7 +113,8 @@ static int lacking(struct fill *fill, const struct model_chunk *chunk, char *rea
 			 rdma_looked(fill->chunks) ? "reads its spool" : "opens its RDMA device");
 		return -EAGAIN;
 	}
-	if (!count)
+	/* What the catalog says of this host may be a moment old. */
+	if (!count || (count == 1 && !strcmp(holder.host, fill->chunks->host.name)))
 		snprintf(reason, MEMORY_REASON_LEN,
 			 "chunk %s is held by nobody: push the model again", text);
 	else
@@ -126,7 +133,7 @@ static void add_piece(struct fill *fill, uint32_t chunk, const uint32_t *donors,
 	*piece = (struct memory_piece){
 		.length = source->size,
 		.address = (uintptr_t)fill->request.place(fill->arg, chunk),
-		.lkey = fill->request.lkey,
+		.lkey = fill->request.lkey, .checksum = source->checksum,
 		.group = grouping_find(fill->request.grouping, chunk),
 		.donor_count = count,
 	};
@@ -280,7 +287,7 @@ static uint32_t local_done(const struct fill *fill)
 /* Is there something to copy, and a place for it? */
 static bool may_copy(const struct fill *fill)
 {
-	return !fill->err && fill->local_next < fill->local_count &&
+	return !fill->err && !fill->repair && fill->local_next < fill->local_count &&
 	       local_done(fill) < fill->request.allowed;
 }
 
@@ -298,6 +305,8 @@ static void fail(struct fill *fill, int err, const char *reason)
 		snprintf(fill->reason, sizeof(fill->reason), "%s", reason);
 	if (fill->transfer && !fill->remote_ended)
 		memory_client_cancel(fill->chunks->network.client, fill->transfer);
+	if (fill->repair)
+		memory_client_cancel(fill->chunks->network.client, fill->repair);
 }
 
 /* May be the end of the fill. */
@@ -319,7 +328,7 @@ static void advance(struct fill *fill)
 		fill->ended = true;
 		fill->ops.ended(fill->arg, fill->err, fill->reason);
 	}
-	if (!fill->ended || fill->transfer)
+	if (!fill->ended || fill->transfer || fill->repair)
 		return;
 	fill->ops.quiet(fill->arg);
 	fill_destroy(fill);
@@ -384,31 +393,116 @@ static void on_quiet(void *arg, const struct memory_load_progress *progress)
 {
 	struct fill *fill = arg;
 
-	(void)progress;
+	if (progress->spoiled && !fill->err)
+		fill->ops.spoiled(fill->arg);
 	fill->transfer = NULL;
 	advance(fill);
 }
 
-static int copy(struct fill *fill, struct local *local)
+/*
+ * Copies. One that is damaged is not told to anybody: the chunk is looked for elsewhere on this
+ * host, and if that is in vain read from others.
+ */
+
+static void on_repaired(void *arg, const struct memory_load_progress *progress)
+{
+	struct fill *fill = arg;
+
+	fill->repair = NULL;
+	if (progress->state == MEMORY_LOAD_DONE)
+		fill->local_next++;
+	else
+		fail(fill, progress->err, progress->reason);
+	if (may_copy(fill))
+		sd_event_source_set_enabled(fill->turn, SD_EVENT_ON);
+	advance(fill);
+}
+
+/* The current chunk, from another host; on_repaired() follows, or the fill has failed. */
+static void repair(struct fill *fill, uint32_t chunk)
+{
+	static const struct memory_transfer_ops ops = { .quiet = on_repaired };
+	const struct model_chunk *source = &fill->request.manifest->chunks[chunk];
+	struct memory_piece piece = {
+		.length = source->size, .checksum = source->checksum,
+		.address = (uintptr_t)fill->request.place(fill->arg, chunk),
+		.lkey = fill->request.lkey,
+	};
+	struct memory_load_request request = {
+		.pieces = &piece, .piece_count = 1, .group_count = 1,
+		.deadline_ns = fill->request.deadline_ns, .class = fill->request.class,
+		.check = fill->request.verify ? MEMORY_CHECK_DIGEST : MEMORY_CHECK_CHECKSUM,
+	};
+	char reason[MEMORY_REASON_LEN], text[MODEL_DIGEST_TEXT_LEN];
+
+	memcpy(piece.digest, source->digest.bytes, MEMORY_DIGEST_LEN);
+	piece.donor_count = peers_of_chunk(fill->peers, fill->chunks->catalog,
+					   source->digest.bytes, piece.donors);
+	if (piece.donor_count) {
+		fill->repair = memory_client_load(fill->chunks->network.client, &request, &ops,
+						  fill, reason);
+	} else {
+		model_digest_format(&source->digest, text);
+		snprintf(reason, sizeof(reason),
+			 "chunk %s is damaged on %s, and nobody else has it: push the model again",
+			 text, fill->chunks->host.name);
+	}
+	if (!fill->repair)
+		fail(fill, -EBADMSG, reason);
+}
+
+static bool is_right(const struct fill *fill, const struct model_chunk *chunk, const void *bytes)
+{
+	if (fill->request.verify)
+		return memory_digest_matches(bytes, chunk->size, chunk->digest.bytes);
+	return memory_checksum(bytes, chunk->size) == chunk->checksum;
+}
+
+/* Whoever had it does not give it to anybody any more. */
+static void accuse(struct fill *fill, struct local *local)
+{
+	const struct model_chunk *chunk = &fill->request.manifest->chunks[local->chunk];
+	const void *bytes = local->bytes;
+	bool arena = local->pin, cached = local->cached;
+
+	unpin(fill, local, true);
+	if (arena)
+		chunks_suspect(fill->chunks, chunk->digest.bytes, fill->request.verify);
+	else if (cached)
+		log_warning("chunk-damaged", LOG_S("host", fill->chunks->host.name),
+			    LOG_S("where", "in the cache"));
+	else
+		fill->request.lied(fill->arg, bytes);
+}
+
+/* False: it is not there yet, or cannot be. */
+static bool copy(struct fill *fill, struct local *local)
 {
 	const struct model_chunk *chunk = &fill->request.manifest->chunks[local->chunk];
 	uint8_t *place = fill->request.place(fill->arg, local->chunk);
-	bool cached = local->cached, damaged = false;
-	struct model_digest digest;
+	uint32_t index = local->chunk;
+	bool found = local->bytes;
 
-	memcpy(place, local->bytes, chunk->size);
-	if (fill->request.verify)
-		damaged = model_digest_make(place, chunk->size, &digest) ||
-			  !model_digest_equal(&digest, &chunk->digest);
-	unpin(fill, local, damaged);
-	if (!damaged)
-		return 0;
-	fail(fill, -EBADMSG,
-	     cached ? "a chunk in the cache of this host was damaged, and is there no more: load "
-		      "it again" :
-		      "a chunk in the memory of this host is damaged: distmindctl model verify "
-		      "tells which");
-	return -EBADMSG;
+	for (int i = 0; i < COPIES_TRIED; i++) {
+		if (!found)
+			found = find_local(fill, chunk, local);
+		local->chunk = index;
+		if (!found)
+			break;
+		memcpy(place, local->bytes, chunk->size);
+		if (is_right(fill, chunk, place)) {
+			unpin(fill, local, false);
+			return true;
+		}
+		accuse(fill, local);
+		found = false;
+	}
+	local->bytes = NULL;
+	if (!chunks_reloading(fill->chunks, chunk->digest.bytes))
+		repair(fill, index);
+	else
+		sd_event_source_set_time(fill->turn, clock_us() + RELOAD_US);
+	return false;
 }
 
 static int on_turn(sd_event_source *source, uint64_t us, void *arg)
@@ -419,10 +513,11 @@ static int on_turn(sd_event_source *source, uint64_t us, void *arg)
 
 	(void)us;
 	turns_name("load: copy");
+	sd_event_source_set_time(source, 0);
 	manifest = fill->request.manifest;
 	while (may_copy(fill) && bytes < TURN_BYTES) {
 		bytes += manifest->chunks[fill->locals[fill->local_next].chunk].size;
-		if (copy(fill, &fill->locals[fill->local_next]))
+		if (!copy(fill, &fill->locals[fill->local_next]))
 			break;
 		fill->local_next++;
 	}
@@ -442,7 +537,8 @@ int fill_start(struct fill *fill, sd_event *loop, char *reason)
 		.pieces = fill->pieces, .piece_count = fill->piece_count,
 		.group_count = fill->request.grouping->count, .allowed = fill->request.allowed,
 		.deadline_ns = fill->request.deadline_ns,
-		.class = fill->request.class, .verify = fill->request.verify,
+		.class = fill->request.class,
+		.check = fill->request.verify ? MEMORY_CHECK_DIGEST : MEMORY_CHECK_CHECKSUM,
 	};
 	int err;
 
@@ -483,6 +579,8 @@ void fill_extend(struct fill *fill, enum memory_class class, uint64_t deadline_n
 {
 	if (fill->transfer && !fill->remote_ended)
 		memory_client_extend(fill->chunks->network.client, fill->transfer, class, deadline_ns);
+	if (fill->repair)
+		memory_client_extend(fill->chunks->network.client, fill->repair, class, deadline_ns);
 }
 
 void fill_cancel(struct fill *fill)

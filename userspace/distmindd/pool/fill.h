@@ -5,6 +5,8 @@
  * the same gpu), which is copied; and other hosts, which are read from. Both go on at the
  * same time, a group is there when both have done their part of it.
  *
+ * All bytes are checked when they are in place, and what is damaged is looked for elsewhere.
+ *
  * Copies are done by the event loop, a few megabytes in each turn. The memory belongs to
  * the caller, and so does whatever find() returned, until quiet().
  *
@@ -29,11 +31,12 @@ struct fill_request {
 	uint32_t allowed; /* groups; 0: all of them */
 	enum memory_class class;
 	uint64_t deadline_ns;
-	bool verify;
+	bool verify; /* by digests, not only by checksums */
 	uint64_t begun_us; /* the cache's time of the load */
 	uint8_t *(*place)(void *arg, uint32_t chunk); /* where it goes */
 	/* NULL or where on this host the bytes of a chunk are, or NULL. */
 	const void *(*find)(void *arg, const struct model_chunk *chunk);
+	void (*lied)(void *arg, const void *bytes); /* what find() said is damaged */
 };
 
 struct fill_ops {
@@ -41,6 +44,8 @@ struct fill_ops {
 	/* How many will not be written to again, from the first on. May be NULL. */
 	void (*clear)(void *arg, uint32_t groups);
 	void (*ended)(void *arg, int err, const char *reason);
+	/* After ended() without an error: what was there has been written over since. */
+	void (*spoiled)(void *arg);
 	void (*quiet)(void *arg); /* nobody touches the memory; the fill is gone after it */
 };
 

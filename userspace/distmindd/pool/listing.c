@@ -50,10 +50,11 @@ static void list_host(const struct catalog_host *host, void *arg)
 	struct hosts *hosts = arg;
 
 	json_array_append_new(hosts->rows,
-			      json_pack("{s:s, s:s, s:I, s:I, s:s}", "name", host->name, "address",
+			      json_pack("{s:s, s:s, s:I, s:I, s:I, s:s}", "name", host->name, "address",
 					host->address, "memory_total",
 					(json_int_t)host->memory_total, "memory_free",
-					(json_int_t)host->memory_free, "state",
+					(json_int_t)host->memory_free, "damaged",
+					(json_int_t)host->damaged, "state",
 					hosts->known ? "live" : "unknown"));
 }
 
@@ -63,8 +64,8 @@ static void list_away(const char *name, void *arg)
 	struct hosts *hosts = arg;
 
 	json_array_append_new(hosts->rows,
-			      json_pack("{s:s, s:s, s:i, s:i, s:s}", "name", name, "address", "",
-					"memory_total", 0, "memory_free", 0, "state",
+			      json_pack("{s:s, s:s, s:i, s:i, s:i, s:s}", "name", name, "address", "",
+					"memory_total", 0, "memory_free", 0, "damaged", 0, "state",
 					hosts->known ? "away" : "unknown"));
 }
 

@@ -17,6 +17,7 @@ static int open_donor(struct network *network, const struct network_request *req
 {
 	struct memory_donor_options options = {
 		.peers = PEERS, .host_peers = HOST_PEERS, .pins = PINS,
+		.suspected = request->suspected, .arg = request->arg,
 	};
 	struct model_digest id;
 	int err;
@@ -35,7 +36,7 @@ static int open_client(struct network *network, const struct network_request *re
 {
 	struct memory_client_options options = {
 		.depth = DEPTH, .read_size = READ_SIZE, .donor_changed = request->donor_changed,
-		.arg = request->arg,
+		.damaged = request->damaged, .arg = request->arg,
 	};
 	int err = memory_client_open(&network->client, network->fabric, &options, reason);
 

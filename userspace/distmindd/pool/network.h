@@ -26,7 +26,9 @@ struct network_request {
 	const char *device; /* empty: that of the address */
 	uint16_t port;
 	void (*donor_changed)(void *arg, uint32_t donor, bool up, const char *reason);
-	void (*suspected)(void *arg, const uint8_t *digest); /* a reader says: bad bytes */
+	/* As of struct memory_client_options, and of struct memory_donor_options. */
+	void (*damaged)(void *arg, uint32_t donor, const uint8_t *digest);
+	void (*suspected)(void *arg, const uint8_t *digest);
 	void *arg;
 };
 

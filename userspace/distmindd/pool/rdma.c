@@ -106,6 +106,21 @@ static void on_donor(void *arg, uint32_t donor, bool up, const char *reason)
 		log_info("donor-disconnected", LOG_S("host", stats.name), LOG_S("reason", reason));
 }
 
+/* The host has been told, looks for itself, and counts. */
+static void on_damaged(void *arg, uint32_t donor, const uint8_t *digest)
+{
+	struct memory_reader_donor stats = { 0 };
+	struct chunks *chunks = arg;
+
+	memory_client_donor_stats(chunks->network.client, donor, &stats);
+	chunks_tell_damage(stats.name, digest, "as it was read from there");
+}
+
+static void on_suspected(void *arg, const uint8_t *digest)
+{
+	chunks_suspect(arg, digest, false);
+}
+
 static void lose(struct rdma *rdma)
 {
 	struct chunks *chunks = rdma->chunks;
@@ -235,7 +250,7 @@ static const char *open_begin(struct rdma *rdma)
 	opening->request = (struct network_request){
 		.arena = chunks->arena, .name = chunks->host.name, .address = opening->address,
 		.device = rdma->device, .port = rdma->port, .donor_changed = on_donor,
-		.arg = chunks,
+		.damaged = on_damaged, .suspected = on_suspected, .arg = chunks,
 	};
 	rdma->opening = opening;
 	worker_add(chunks->worker, &opening->job);

@@ -102,6 +102,16 @@ static void on_ended(void *arg, int err, const char *reason)
 		end(resident, err, reason);
 }
 
+static void on_spoiled(void *arg)
+{
+	struct resident *resident = arg;
+
+	resident->damaged = true;
+	resident->verified = false;
+	log_warning("weights-damaged", LOG_S("model", resident->manifest->model.name),
+		    LOG_S("fix", "whoever uses it should load it again"));
+}
+
 static void on_quiet(void *arg)
 {
 	struct resident *resident = arg;
@@ -226,6 +236,24 @@ static const void *find(void *arg, const struct model_chunk *chunk)
 	return bytes;
 }
 
+/* Those who use it keep it; nobody else gets it. */
+static void lied(void *arg, const void *bytes)
+{
+	struct resident *resident = arg;
+
+	for (uint32_t i = 0; i < resident->lender_count; i++) {
+		struct resident *lender = resident->lenders[i];
+
+		if ((const uint8_t *)bytes < lender->address ||
+		    (const uint8_t *)bytes >= lender->address + lender->manifest->model.size)
+			continue;
+		lender->damaged = true;
+		lender->verified = false;
+		log_warning("weights-damaged", LOG_S("model", lender->manifest->model.name),
+			    LOG_S("fix", "whoever uses it should load it again"));
+	}
+}
+
 static int register_memory(struct resident *resident, struct distmind_buffer *buffer, void *address,
 			   char *reason)
 {
@@ -303,7 +331,8 @@ static int begin_fill(struct resident *resident, const struct resident_request *
 		      struct peers *peers, char *reason)
 {
 	static const struct fill_ops ops = {
-		.groups = on_groups, .clear = on_clear, .ended = on_ended, .quiet = on_quiet,
+		.groups = on_groups, .clear = on_clear, .ended = on_ended,
+		.spoiled = on_spoiled, .quiet = on_quiet,
 	};
 	const struct fill_request fill = {
 		.manifest = &resident->manifest->model, .grouping = &resident->grouping,
@@ -311,7 +340,7 @@ static int begin_fill(struct resident *resident, const struct resident_request *
 		.allowed = resident->staged ? staging_allowed(resident->staging, 0) : 0,
 		.class = request->class, .deadline_ns = request->deadline_ns,
 		.verify = request->verify, .begun_us = resident->begun_us,
-		.place = place, .find = find,
+		.place = place, .find = find, .lied = lied,
 	};
 	int err;
 

@@ -93,8 +93,10 @@ static void looked(struct worker_job *job, bool dropped)
 		return;
 	memory_arena_unpin(verify->models->chunks.arena, verify->copy);
 	verify->copy = NULL;
-	if (!verify->good)
+	if (!verify->good) {
 		complain(verify, verify->models->chunks.host.name, "its bytes are damaged");
+		chunks_suspect(&verify->models->chunks, current(verify)->digest.bytes, true);
+	}
 	go_on(verify);
 }
 
@@ -148,7 +150,7 @@ static bool check_remote(struct verify *verify, const char *host)
 	struct memory_piece piece = { .length = current(verify)->size, .donor_count = 1 };
 	struct memory_load_request request = {
 		.pieces = &piece, .piece_count = 1, .group_count = 1, .deadline_ns = READ_NS,
-		.class = MEMORY_BACKGROUND, .verify = true,
+		.class = MEMORY_BACKGROUND, .check = MEMORY_CHECK_DIGEST,
 	};
 	int donor = peers_find(&verify->models->peers, host);
 	char reason[MEMORY_REASON_LEN] = "it cannot be read from: there is no RDMA device";
