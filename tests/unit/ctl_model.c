@@ -244,10 +244,20 @@ static void a_push_asks_for_replicas_and_order(void **state)
 	outcome = run(root, line);
 	assert_int_equal(outcome.status, CTL_OK);
 	outcome_free(&outcome);
-	assert_int_equal(json_integer_value(json_object_get(model_daemon_asked(0), "replicas")), 3);
+	assert_int_equal(json_integer_value(json_object_get(model_daemon_asked(1), "replicas")), 3);
 	assert_string_equal(kept.manifest.layers[0].name, "b");
 	assert_int_equal(kept.manifest.layers[1].flops, 100);
 	model_daemon_end();
+}
+
+static void a_push_that_cannot_fit_reads_nothing(void **state)
+{
+	(void)state;
+	kept.reply = "{\"ok\": false, \"errno\": \"ENOSPC\", \"reason\": \"it has 9 bytes, and "
+		     "all donors together give 8\"}";
+	push("", CTL_FAILED, "", "cannot push model mlp: it has 9 bytes, and all donors");
+	kept.reply = "{\"ok\": false, \"errno\": \"ENOSPC\", \"reason\": \"no room\"}";
+	push("--dry-run", CTL_FAILED, "", "no room");
 }
 
 static void a_push_draws_a_bar_on_a_terminal_only(void **state)
@@ -649,6 +659,7 @@ int main(void)
 		TEST(a_push_waits_until_the_daemon_takes_descriptors),
 		TEST(a_push_of_known_chunks_sends_none),
 		TEST(a_dry_push_stores_nothing),
+		TEST(a_push_that_cannot_fit_reads_nothing),
 		TEST(a_push_asks_for_replicas_and_order),
 		TEST(a_push_draws_a_bar_on_a_terminal_only),
 		TEST(files_that_are_wrong_are_named),

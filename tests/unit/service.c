@@ -190,20 +190,48 @@ static void a_push_whose_client_goes_leaves_nothing(void **state)
 
 static void a_push_that_does_not_fit_the_donors_is_refused(void **state)
 {
-	struct pushing net;
-	int bytes;
+	struct sample net;
+	int fd, manifest;
 
 	(void)state;
 	stop_daemon();
 	bed.config.donor_memory = 1U << 20;
 	start_daemon();
-	pushing_begin(&net);
-	bytes = chunk_fd(&net.sample, net.missing, 0, net.count, false);
-	expect_refusal(net.fd, chunk_op(0, net.count), &bytes, 1, "ENOSPC",
-		       "the donors have no room");
-	close(bytes);
-	pushing_end(&net);
-	wait_until(!arena_bytes());
+	wait_until(catalog_member_state(bed.models->catalog) == CATALOG_JOINED &&
+		   catalog_host_find(bed.models->catalog, "a"));
+	make_sample(&net, "net", 1, 300000, LAYERS);
+	fd = connect_client();
+	/* Asked before anything was hashed, and before anything is sent. */
+	expect_refusal(fd, json_pack("{s:s, s:i}", "op", "room", "bytes", 2000000), NULL, 0,
+		       "ENOSPC", "all donors together give 1048576");
+	manifest = manifest_fd(&net);
+	expect_refusal(fd, op("push", "net"), &manifest, 1, "ENOSPC",
+		       "bytes are new, and 1048576 of 1048576 are free");
+	close(manifest);
+	hang_up(fd);
+	free_sample(&net);
+}
+
+static void a_push_that_fits_when_others_are_gone_waits_for_that(void **state)
+{
+	struct sample first, second;
+	struct message reply;
+	int fd;
+
+	(void)state;
+	stop_daemon();
+	bed.config.donor_memory = 3U << 20;
+	start_daemon();
+	push_sample(&first, "first", 1);
+	fd = connect_client();
+	reply = ask(fd, op("delete", "first"), NULL, 0);
+	expect_ok(&reply);
+	message_clear(&reply);
+	hang_up(fd);
+	/* What it had is not free yet. */
+	push_sample(&second, "second", 2);
+	free_sample(&first);
+	free_sample(&second);
 }
 
 static void verify_finds_what_is_damaged(void **state)
@@ -848,6 +876,7 @@ int main(void)
 		SERVICE_TEST(whoever_uses_models_pays_for_them),
 		SERVICE_TEST(every_field_is_checked),
 		SERVICE_TEST(a_push_that_does_not_fit_the_donors_is_refused),
+		SERVICE_TEST(a_push_that_fits_when_others_are_gone_waits_for_that),
 		SERVICE_TEST(descriptors_of_an_empty_message_are_closed),
 		SERVICE_TEST(there_are_descriptors_for_all_connections),
 		SERVICE_TEST(who_does_not_read_answers_gets_few),

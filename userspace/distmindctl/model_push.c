@@ -42,6 +42,20 @@ struct push {
 	char doing[128];
 };
 
+/* What cannot fit need not be read. */
+static int ask_room(struct push *push)
+{
+	struct distmind_service_request request = { 0 };
+	struct message reply;
+	int ret;
+
+	request.body = json_pack("{s:s, s:I}", "op", "room", "bytes",
+				 (json_int_t)push->image.manifest.size);
+	ret = model_ask(push->ctl, &push->service, &request, &reply, push->doing);
+	message_clear(&reply);
+	return ret;
+}
+
 /* Every digest, which is also the one pass over the files that reads all of them. */
 static int digest(struct push *push)
 {
@@ -249,8 +263,10 @@ static int commit(struct push *push)
 static int store(struct push *push)
 {
 	char bytes[SIZE_TEXT_LEN];
-	int ret = digest(push);
+	int ret = ask_room(push);
 
+	if (!ret)
+		ret = digest(push);
 	if (!ret)
 		ret = announce(push);
 	if (!ret && push->ctl->dry_run) {

@@ -198,19 +198,87 @@ static int find_missing(struct push *push)
 	return push->sent ? confirming.err : -ENOMEM;
 }
 
+/* What all donors have. */
+struct donors {
+	uint64_t total, free;
+};
+
+static void see_donor(const struct catalog_host *host, void *arg)
+{
+	struct donors *donors = arg;
+
+	donors->total += host->memory_total;
+	donors->free += host->memory_free;
+}
+
+void push_room(struct client *client, uint64_t bytes)
+{
+	struct catalog *catalog = client->models->catalog;
+	struct donors donors = { 0 };
+
+	catalog_host_each(catalog, see_donor, &donors);
+	/* How much of it is there already nobody knows yet: more than everything cannot be. */
+	if (catalog_member_state(catalog) == CATALOG_JOINED && bytes > donors.total)
+		client_refuse(client, -ENOSPC,
+			      "it has %llu bytes, and all donors together give %llu: give them more "
+			      "memory",
+			      (unsigned long long)bytes, (unsigned long long)donors.total);
+	else
+		client_answer(client, json_object(), NULL, 0);
+}
+
+/*
+ * Nothing is sent before there is room for one copy of what is new. Donors may have to free what
+ * was deleted a moment ago.
+ */
+static int on_room(sd_event_source *source, uint64_t us, void *arg)
+{
+	struct push *push = arg;
+	struct donors donors = { 0 };
+	int fd;
+
+	(void)source;
+	(void)us;
+	turns_name("push: room");
+	catalog_host_each(push->models->catalog, see_donor, &donors);
+	if (push->missing_bytes > donors.free) {
+		if (push->missing_bytes <= donors.total &&
+		    clock_us() - push->progress_us < STALLED_US) {
+			donate_poke(&push->models->donate);
+			wake(push, WAIT_US);
+			return 0;
+		}
+		client_refuse(push->client, -ENOSPC,
+			      "push: the donors have no room: %llu bytes are new, and %llu of %llu "
+			      "are free: give them more memory, or delete models",
+			      (unsigned long long)push->missing_bytes,
+			      (unsigned long long)donors.free, (unsigned long long)donors.total);
+		push_end(push);
+		return 0;
+	}
+	fd = message_memfd(push->missing, push->missing_count * sizeof(uint32_t));
+	if (fd < 0) {
+		client_refuse(push->client, fd, "push: %s", strerror(-fd));
+		push_end(push);
+		return 0;
+	}
+	client_answer(push->client, json_pack("{s:I}", "missing", (json_int_t)push->missing_count),
+		      &fd, 1);
+	close(fd);
+	return 0;
+}
+
 static void on_synced(const struct catalog_result *result, void *arg)
 {
 	struct push *push = arg;
-	int err = result->err, fd = -1;
+	int err = result->err;
 
 	if (abandoned(push, result))
 		return;
 	if (!err)
 		err = find_missing(push);
-	if (!err) {
-		fd = message_memfd(push->missing, push->missing_count * sizeof(uint32_t));
-		err = fd < 0 ? fd : 0;
-	}
+	if (!err)
+		err = set_turn(push, on_room);
 	if (err) {
 		const char *why = strerror(-err);
 
@@ -223,9 +291,7 @@ static void on_synced(const struct catalog_result *result, void *arg)
 		push_end(push);
 		return;
 	}
-	client_answer(push->client, json_pack("{s:I}", "missing", (json_int_t)push->missing_count),
-		      &fd, 1);
-	close(fd);
+	wake(push, 0);
 }
 
 static void on_begun(const struct catalog_result *result, void *arg)

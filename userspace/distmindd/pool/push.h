@@ -13,6 +13,8 @@
 #define PUSH_BATCH_MAX (64UL << 20)
 
 /* Each answers the client, now or later. Descriptors stay the caller's. */
+/* Before a model is hashed: could it fit if all donors had nothing else? */
+void push_room(struct client *client, uint64_t bytes);
 void push_begin(struct client *client, const char *name, uint32_t replicas,
 		const struct catalog_access *access, int manifest);
 void push_chunk(struct client *client, uint32_t first, uint32_t count, int bytes);

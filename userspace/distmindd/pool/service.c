@@ -195,6 +195,14 @@ static void do_push(struct client *client, struct message *message)
 		push_begin(client, name, (uint32_t)replicas, &access, message->fds[0]);
 }
 
+static void do_room(struct client *client, struct message *message)
+{
+	uint64_t bytes;
+
+	if (number(client, message->body, "bytes", 0, INT64_MAX, true, &bytes))
+		push_room(client, bytes);
+}
+
 static void do_chunk(struct client *client, struct message *message)
 {
 	uint64_t first, count;
@@ -541,7 +549,7 @@ static const struct operation {
 	{ "verify", false, do_verify },	    { "preload", true, do_preload },
 	{ "evict", true, do_evict },	    { "state", false, do_state },
 	{ "forget", true, do_forget },	    { "turns", false, do_turns },
-	{ "status", false, do_status },
+	{ "status", false, do_status },	    { "room", false, do_room },
 };
 
 static void dispatch(struct client *client, struct message *message)
