@@ -40,6 +40,25 @@ same_bits() { # FORM
 		distmindctl model evict twice
 }
 
+# A part of the model's bytes is other bytes on one of two donors: nobody gets them, the donor
+# is named and has good ones again.
+damage_is_found_and_repaired() {
+	/usr/bin/python3 - "$work/mlp.st" "$DISTMIND_SHARED/patterns" <<-'PYTHON' || return
+		import sys
+		with open(sys.argv[1], "rb") as model, open(sys.argv[2], "wb") as patterns:
+		    data = model.read()
+		    step = len(data) // 17
+		    for part in range(1, 17):
+		        patterns.write(data[part * step:part * step + 64])
+	PYTHON
+	ask 3 damage1 && same_bits direct &&
+		until_true pool_keeps "hosts['host3']['damaged'] > 0 and hosts['host2']['damaged'] == 0" &&
+		grep -q 'event=chunk-damaged host=host3' "$work/daemon" &&
+		! distmindctl model verify twice >"$work/bad" && grep -q host3 "$work/bad" &&
+		! grep -q host2 "$work/bad" && until_true distmindctl model verify twice &&
+		until_true pool_keeps "models['twice']['copies'] == 2" && distmindctl host list
+}
+
 # Read from donors three times in a row, which have room for another copy.
 is_hot() {
 	for _ in 1 2 3; do
@@ -149,7 +168,7 @@ deletes() {
 	distmindctl model delete once && distmindctl model delete twice && pool_keeps "not models"
 }
 
-plan 15
+plan 16
 configure 0
 echo "hot-half-life = 5s" >>"$work/conf"
 "$make_model" mlp "$work/mlp.st"
@@ -164,6 +183,7 @@ vm-barrier catalog 3
 check pool.has_all_hosts all_hosts_join
 check push.spreads_chunks_over_donors models_are_spread
 check load.has_the_bits_of_the_file same_bits direct
+check load.finds_damage_and_has_it_repaired damage_is_found_and_repaired
 check hot.gets_a_copy_of_its_own hot_model_is_copied
 check hot.loses_it_when_it_has_cooled cold_model_is_shed
 check donor.killed_leaves_its_replicas survives_a_donor

@@ -48,6 +48,38 @@ ask() { # HOST WHAT
 	until_true test -e "$DISTMIND_SHARED/done.$1.$2"
 }
 
+# Change a byte wherever the daemon's memory has one of the patterns that somebody left: as a
+# host with bad memory would.
+damage_memory() {
+	/usr/bin/python3 - "$daemon" "$DISTMIND_SHARED/patterns" <<'PYTHON'
+import sys
+with open(sys.argv[2], "rb") as file:
+    data = file.read()
+patterns = [data[at:at + 64] for at in range(0, len(data), 64)]
+changed = 0
+with open(f"/proc/{sys.argv[1]}/maps") as maps, \
+     open(f"/proc/{sys.argv[1]}/mem", "r+b", buffering=0) as memory:
+    for line in maps:
+        fields = line.split()
+        begin, end = (int(number, 16) for number in fields[0].split("-"))
+        # The arena is the only one of this size.
+        if not fields[1].startswith("rw") or end - begin < 32 << 20:
+            continue
+        memory.seek(begin)
+        data = b""
+        while len(data) < end - begin and (part := memory.read(end - begin - len(data))):
+            data += part
+        for pattern in patterns:
+            at = data.find(pattern)
+            if at >= 0:
+                memory.seek(begin + at)
+                memory.write(bytes([pattern[0] ^ 1]))
+                changed += 1
+print("changed", changed, "of", len(patterns))
+sys.exit(changed < len(patterns))
+PYTHON
+}
+
 # What a donor does until it is told to end.
 serve() {
 	local order netdev
@@ -68,6 +100,7 @@ serve() {
 				timeout 15 rdma link delete rxe0 || return
 				;;
 			relink*) rdma link add rxe0 type rxe netdev "$netdev" || return ;;
+			damage*) damage_memory || return ;;
 			end)
 				stop TERM $daemon
 				touch "$DISTMIND_SHARED/done.$DISTMIND_HOST.end"

@@ -124,7 +124,8 @@ int worker_open(struct worker **result, sd_event *loop)
 	worker->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	err = worker->news < 0 ? -errno : 0;
 	if (!err)
-		err = sd_event_add_io(loop, &worker->source, worker->news, EPOLLIN, on_news, worker);
+		err = sd_event_add_io(loop, &worker->source, worker->news, EPOLLIN, on_news,
+				      worker);
 	if (err >= 0)
 		err = start_threads(worker);
 	if (err < 0) {

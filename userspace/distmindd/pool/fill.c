@@ -50,6 +50,11 @@ struct fill {
 	char reason[MEMORY_REASON_LEN];
 };
 
+static struct memory_client *client_of(const struct fill *fill)
+{
+	return fill->chunks->network.client;
+}
+
 static void unpin(struct fill *fill, struct local *local, bool damaged)
 {
 	if (local->pin)
@@ -169,7 +174,7 @@ static double bandwidth_of(const struct fill *fill, uint32_t donor)
 {
 	struct memory_reader_donor stats;
 
-	if (memory_client_donor_stats(fill->chunks->network.client, donor, &stats) || !stats.bandwidth)
+	if (memory_client_donor_stats(client_of(fill), donor, &stats) || !stats.bandwidth)
 		return 1e9;
 	return (double)stats.bandwidth;
 }
@@ -304,9 +309,9 @@ static void fail(struct fill *fill, int err, const char *reason)
 	if (reason != fill->reason)
 		snprintf(fill->reason, sizeof(fill->reason), "%s", reason);
 	if (fill->transfer && !fill->remote_ended)
-		memory_client_cancel(fill->chunks->network.client, fill->transfer);
+		memory_client_cancel(client_of(fill), fill->transfer);
 	if (fill->repair)
-		memory_client_cancel(fill->chunks->network.client, fill->repair);
+		memory_client_cancel(client_of(fill), fill->repair);
 }
 
 /* May be the end of the fill. */
@@ -382,7 +387,7 @@ static void on_ended(void *arg, const struct memory_load_progress *progress)
 	if (progress->state == MEMORY_LOAD_FAILED && !fill->err) {
 		snprintf(fill->reason, sizeof(fill->reason), "%s", progress->reason);
 		if (progress->err != -ECANCELED)
-			memory_client_missing(fill->chunks->network.client, fill->transfer, name_missing,
+			memory_client_missing(client_of(fill), fill->transfer, name_missing,
 					      &missing);
 		fail(fill, progress->err, fill->reason);
 	}
@@ -439,7 +444,7 @@ static void repair(struct fill *fill, uint32_t chunk)
 	piece.donor_count = peers_of_chunk(fill->peers, fill->chunks->catalog,
 					   source->digest.bytes, piece.donors);
 	if (piece.donor_count) {
-		fill->repair = memory_client_load(fill->chunks->network.client, &request, &ops,
+		fill->repair = memory_client_load(client_of(fill), &request, &ops,
 						  fill, reason);
 	} else {
 		model_digest_format(&source->digest, text);
@@ -548,7 +553,7 @@ int fill_start(struct fill *fill, sd_event *loop, char *reason)
 		goto err_destroy;
 	}
 	if (fill->piece_count) {
-		fill->transfer = memory_client_load(fill->chunks->network.client, &request, &ops, fill,
+		fill->transfer = memory_client_load(client_of(fill), &request, &ops, fill,
 						    reason);
 		err = -EINVAL;
 		if (!fill->transfer)
@@ -570,7 +575,7 @@ void fill_allow(struct fill *fill, uint32_t groups)
 		return;
 	fill->request.allowed = groups;
 	if (fill->transfer && !fill->remote_ended)
-		memory_client_allow(fill->chunks->network.client, fill->transfer, groups);
+		memory_client_allow(client_of(fill), fill->transfer, groups);
 	if (may_copy(fill))
 		sd_event_source_set_enabled(fill->turn, SD_EVENT_ON);
 }
@@ -578,9 +583,9 @@ void fill_allow(struct fill *fill, uint32_t groups)
 void fill_extend(struct fill *fill, enum memory_class class, uint64_t deadline_ns)
 {
 	if (fill->transfer && !fill->remote_ended)
-		memory_client_extend(fill->chunks->network.client, fill->transfer, class, deadline_ns);
+		memory_client_extend(client_of(fill), fill->transfer, class, deadline_ns);
 	if (fill->repair)
-		memory_client_extend(fill->chunks->network.client, fill->repair, class, deadline_ns);
+		memory_client_extend(client_of(fill), fill->repair, class, deadline_ns);
 }
 
 void fill_cancel(struct fill *fill)

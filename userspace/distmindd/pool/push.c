@@ -220,8 +220,8 @@ void push_room(struct client *client, uint64_t bytes)
 	/* How much of it is there already nobody knows yet: more than everything cannot be. */
 	if (catalog_member_state(catalog) == CATALOG_JOINED && bytes > donors.total)
 		client_refuse(client, -ENOSPC,
-			      "it has %llu bytes, and all donors together give %llu: give them more "
-			      "memory",
+			      "it has %llu bytes, and all donors together give %llu: give them "
+			      "more memory",
 			      (unsigned long long)bytes, (unsigned long long)donors.total);
 	else
 		client_answer(client, json_object(), NULL, 0);

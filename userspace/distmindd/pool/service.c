@@ -549,7 +549,7 @@ static const struct operation {
 	{ "verify", false, do_verify },	    { "preload", true, do_preload },
 	{ "evict", true, do_evict },	    { "state", false, do_state },
 	{ "forget", true, do_forget },	    { "turns", false, do_turns },
-	{ "status", false, do_status },	    { "room", false, do_room },
+	{ "status", false, do_status },	    { "room", true, do_room },
 };
 
 static void dispatch(struct client *client, struct message *message)
