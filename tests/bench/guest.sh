@@ -7,6 +7,7 @@ insmod "$DISTMIND_MODULE"
 "$DISTMIND_BUILD/bench/rdma"
 "$DISTMIND_BUILD/bench/slo"
 "$DISTMIND_BUILD/bench/srpt"
+"$DISTMIND_BUILD/bench/request"
 
 # These are about the real daemon and the real engine.
 ready=$(mktemp -d)/ready

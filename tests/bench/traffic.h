@@ -2,8 +2,8 @@
 /*
  * Requests that arrive at random and do not wait for each other: a Poisson
  * process from a seed, so that what is compared gets the very same arrivals. A
- * request is one job, in one of many queues of a vgpu, so that requests have no
- * order but the policy's. Its latency counts from when it was to arrive, however
+ * request is one job or several, in one of many queues of a vgpu, so that requests have
+ * no order but the policy's. The kernel is told that they are requests or not. Its latency counts from when it was to arrive, however
  * late it was submitted, until who waits for it has woken up.
  */
 #ifndef BENCH_TRAFFIC_H
@@ -26,8 +26,12 @@ struct traffic_slot {
 };
 
 struct traffic {
-	uint32_t blocks; /* of a request */
+	uint32_t blocks; /* of a job */
 	uint64_t block_ns;
+	uint32_t jobs;	      /* of a request; 0 is 1 */
+	bool marked;	      /* the kernel is told what is one request */
+	uint64_t first_id;    /* of which these are numbered from here on */
+	uint64_t deadline_ns; /* and that it should be done so long after its arrival, if not 0 */
 	struct client *client;
 	uint64_t begin_ns; /* of the arrivals, on the clock of now_ns() */
 
@@ -67,6 +71,11 @@ static inline void traffic_open_slots(struct traffic *traffic)
 	}
 }
 
+static inline uint32_t traffic_jobs(const struct traffic *traffic)
+{
+	return traffic->jobs ? traffic->jobs : 1;
+}
+
 /*
  * Requests that keep the lane busy for the given part of the time. In each tick
  * one arrives or not: as good as a Poisson process while ticks are short.
@@ -74,7 +83,8 @@ static inline void traffic_open_slots(struct traffic *traffic)
 static inline void traffic_open(struct traffic *traffic, double load, uint64_t duration_ns,
 				uint64_t seed)
 {
-	double chance = load * TRAFFIC_TICK_NS / (traffic->blocks * traffic->block_ns);
+	uint64_t work_ns = traffic_jobs(traffic) * traffic->blocks * traffic->block_ns;
+	double chance = load * TRAFFIC_TICK_NS / work_ns;
 	uint64_t ticks = duration_ns / TRAFFIC_TICK_NS;
 	uint64_t below = (uint64_t)(chance * 18446744073709551615.0);
 
@@ -101,9 +111,19 @@ static inline void *traffic_submit(void *arg)
 	for (uint32_t i = 0; i < traffic->count; i++) {
 		struct traffic_slot *slot = &traffic->slots[i % TRAFFIC_SLOTS];
 
-		sleep_until(traffic->begin_ns + traffic->arrival[i]);
-		distmind_batch_launch(batch, LANE_OP_REST, traffic->blocks);
-		distmind_batch_number(batch, traffic->block_ns);
+		uint64_t arrival = traffic->begin_ns + traffic->arrival[i];
+		struct distmind_request request = { .id = traffic->first_id + i + 1,
+						    .last = true };
+
+		sleep_until(arrival);
+		for (uint32_t job = 0; job < traffic_jobs(traffic); job++) {
+			distmind_batch_launch(batch, LANE_OP_REST, traffic->blocks);
+			distmind_batch_number(batch, traffic->block_ns);
+		}
+		if (traffic->deadline_ns)
+			request.deadline_ns = arrival + traffic->deadline_ns;
+		if (traffic->marked)
+			distmind_batch_request(batch, &request);
 		distmind_batch_signal(batch, slot->timeline, ++slot->submitted);
 		must(distmind_queue_submit(slot->queue, batch, NULL), "submit");
 		must(distmind_timeline_watch(slot->timeline, slot->submitted, traffic->done),
