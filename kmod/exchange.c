@@ -44,7 +44,7 @@ static int take_back(struct distmind_sched *sched, struct distmind_lane *lane,
 	if (error != DISTMIND_DONE_YIELDED)
 		distmind_lane_count_end(sched, job, error, now);
 	if (!error)
-		policy_estimate_update(queue->entity.tenant, job->operation,
+		policy_estimate_update(&queue->tenant->policy[queue->kind], job->operation,
 				       max_t(u32, job->blocks, 1), job->ran_ns);
 	if (error != DISTMIND_DONE_YIELDED)
 		distmind_job_end(job, error, ended);

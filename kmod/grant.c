@@ -97,7 +97,8 @@ static void end_grant(struct distmind_sched *sched, struct distmind_queue *queue
 	if (!job)
 		return;
 	if (!again)
-		policy_estimate_update(queue->entity.tenant, job->operation, 1, job->ran_ns);
+		policy_estimate_update(&queue->tenant->policy[queue->kind], job->operation, 1,
+				       job->ran_ns);
 	if (!again || (queue->error && !job->suspended)) {
 		distmind_lane_count_end(sched, job, queue->error, now);
 		distmind_job_end(job, queue->error, ended);

@@ -9,11 +9,13 @@
  * which may end further jobs, of other gpus too: so it is not under the pool's lock either.
  */
 #include <linux/atomic.h>
+#include <linux/ktime.h>
 #include <linux/pid.h>
 #include <linux/slab.h>
 
 #include "buffer.h"
 #include "gpu.h"
+#include "inherit.h"
 #include "job.h"
 #include "ledger.h"
 #include "preempt.h"
@@ -46,6 +48,7 @@ struct distmind_job *distmind_job_alloc(u32 args, u32 waits)
 	job->error = JOB_DROPPED;
 	refcount_set(&job->ref, 1);
 	job->phase = DISTMIND_REQUEST_PHASE_ORDER;
+	RB_CLEAR_NODE(&job->in_signallers);
 	job->id = atomic64_inc_return(&last_job);
 	distmind_ledger_created(DISTMIND_OBJECT_JOB);
 	return job;
@@ -95,6 +98,7 @@ void distmind_job_end(struct distmind_job *job, int error, struct list_head *end
 {
 	job->error = error;
 	job->queue->count--;
+	distmind_inherit_job_ends(job, ktime_get_ns());
 	list_move_tail(&job->link, ended);
 }
 
@@ -112,6 +116,7 @@ void distmind_job_end_all(struct list_head *ended)
 		if (job->suspended)
 			distmind_preempt_resume(job->suspended);
 		distmind_request_job_ended(job, error);
+		distmind_inherit_detach(job);
 		if (job->signal)
 			distmind_timeline_signal(job->signal, job->signal_value, error, ended);
 		if (READ_ONCE(job->queue->paused))

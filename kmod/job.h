@@ -3,6 +3,7 @@
 #define _DISTMIND_JOB_H
 
 #include <linux/list.h>
+#include <linux/rbtree.h>
 #include <linux/refcount.h>
 #include <uapi/linux/distmind.h>
 
@@ -50,6 +51,8 @@ struct distmind_job_wait {
  * @pid: of a grant, the process that submitted it; held
  * @signal: what it signals, or NULL; held
  * @signal_value: to which value
+ * @in_signallers: in the tree of @signal, from its submission until it signals; empty
+ *	before and after, see inherit.c
  * @wait_count: length of @waits, as far as they are used
  * @waited: how many of these are reached
  * @arg_count: length of @args and @buffers
@@ -80,6 +83,7 @@ struct distmind_job {
 	struct pid *pid;
 	struct distmind_timeline *signal;
 	u64 signal_value;
+	struct rb_node in_signallers;
 	u32 wait_count;
 	u32 waited;
 	u32 arg_count;

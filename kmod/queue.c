@@ -17,6 +17,7 @@
 #include "compat.h"
 #include "gpu.h"
 #include "grant.h"
+#include "inherit.h"
 #include "job.h"
 #include "ledger.h"
 #include "queue.h"
@@ -56,10 +57,19 @@ static void waiter_reached(struct distmind_timeline_waiter *waiter, struct list_
 	spin_lock(&sched->lock);
 	now = ktime_get_ns();
 	queue->waiting = false;
+	distmind_inherit_stops(queue, now);
 	distmind_queue_advance(queue, now, ended);
 	distmind_sched_dispatch(sched, now);
 	spin_unlock(&sched->lock);
 	distmind_queue_put(queue);
+}
+
+/* Whose waiter it is, or NULL: it is not a queue's. */
+struct distmind_queue *distmind_queue_of_waiter(struct distmind_timeline_waiter *waiter)
+{
+	if (waiter->reached != waiter_reached)
+		return NULL;
+	return container_of(waiter, struct distmind_queue, waiter);
 }
 
 struct distmind_queue *distmind_queue_create(struct distmind_tenant *tenant, u32 kind, u32 depth)
@@ -76,6 +86,7 @@ struct distmind_queue *distmind_queue_create(struct distmind_tenant *tenant, u32
 	queue->depth = depth;
 	queue->tenant = tenant;
 	queue->entity.tenant = &tenant->policy[kind];
+	distmind_inherit_init(queue);
 	queue->waiter.hold = waiter_hold;
 	queue->waiter.reached = waiter_reached;
 	RB_CLEAR_NODE(&queue->waiter.node);
@@ -102,6 +113,7 @@ static void queue_release(struct kref *ref)
 
 	WARN_ON(queue->count || queue->running || queue->waiting);
 	spin_lock(&sched->lock);
+	distmind_inherit_drop(queue, ktime_get_ns());
 	list_del(&queue->in_tenant);
 	spin_unlock(&sched->lock);
 	distmind_tenant_put(queue->tenant);
@@ -138,6 +150,7 @@ void distmind_queue_drop_jobs(struct distmind_queue *queue, int error, struct li
 	if (queue->waiting && distmind_timeline_disarm(&queue->waiter))
 		queue->waiting = false;
 	distmind_room_leave(sched, queue);
+	distmind_inherit_drop(queue, ktime_get_ns());
 	if (queue->running) {
 		running = queue->jobs.next;
 		distmind_sched_ask(sched, list_entry(running, struct distmind_job, link));
@@ -177,7 +190,7 @@ void distmind_queue_end(struct distmind_queue *queue, int error)
 void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_head *ended)
 {
 	struct distmind_sched *sched = &queue->tenant->gpu->sched;
-	struct policy_tenant *tenant = queue->entity.tenant;
+	struct policy_tenant *tenant = &queue->tenant->policy[queue->kind];
 	struct distmind_job *job;
 	u32 looks = 0;
 
@@ -200,6 +213,7 @@ void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_h
 			queue->waiting = true;
 			distmind_request_enter(job, wait->weights ? DISTMIND_REQUEST_PHASE_WEIGHTS :
 					       DISTMIND_REQUEST_PHASE_ORDER, now);
+			distmind_inherit_waits(queue, job, now);
 		} else if (state < 0 || job->type == DISTMIND_JOB_BARRIER) {
 			looks += 1 + job->waited;
 			distmind_job_end(job, min(state, 0), ended);
@@ -218,6 +232,7 @@ void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_h
 				policy_estimate_get(tenant, job->operation,
 						    max_t(u32, job->blocks - job->cookie, 1));
 			distmind_request_describe(job, &queue->entity);
+			distmind_inherit_ready(queue);
 			distmind_request_enter(job, DISTMIND_REQUEST_PHASE_LANE, now);
 			policy_enqueue(&sched->policy[queue->kind], &queue->entity, now);
 			trace_distmind_job_ready(job);
@@ -278,6 +293,7 @@ int distmind_queue_submit(struct distmind_queue *queue, struct list_head *jobs,
 	struct distmind_tenant *tenant = queue->tenant;
 	struct distmind_sched *sched = &tenant->gpu->sched;
 	u32 count = submit->job_count;
+	struct distmind_inherit_found found;
 	struct distmind_job *job;
 	LIST_HEAD(ended);
 	u64 now;
@@ -290,6 +306,7 @@ int distmind_queue_submit(struct distmind_queue *queue, struct list_head *jobs,
 			distmind_request_get(request);
 		job->request = request;
 	}
+	distmind_inherit_attach(jobs, &found);
 	spin_lock(&sched->lock);
 	now = ktime_get_ns();
 	err = queue->error;
@@ -303,10 +320,14 @@ int distmind_queue_submit(struct distmind_queue *queue, struct list_head *jobs,
 		atomic64_add(count, &tenant->vgpu->stats.queued);
 		queue->count += count;
 		list_splice_tail_init(jobs, &queue->jobs);
+		distmind_inherit_submitted(queue, &found, now);
 		distmind_queue_advance(queue, now, &ended);
 		distmind_sched_dispatch(sched, now);
 	}
 	spin_unlock(&sched->lock);
+	if (err)
+		distmind_inherit_refused(queue, jobs);
+	distmind_inherit_put(&found);
 	distmind_job_end_all(&ended);
 	return err;
 }

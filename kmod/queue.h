@@ -6,6 +6,7 @@
 #include <linux/list.h>
 #include <uapi/linux/distmind.h>
 
+#include "inherit.h"
 #include "policy/policy.h"
 #include "room.h"
 #include "timeline.h"
@@ -25,6 +26,7 @@ struct vm_area_struct;
  * @count: how many it has
  * @jobs: in order; the first one may be running
  * @entity: stands for the first job in the policies
+ * @inherit: whom it lends its place to by waiting, and whose it has
  * @waiter: waits for what the first job waits for
  * @waiting: @waiter is armed or about to be called
  * @running: the first job is on a lane
@@ -46,6 +48,7 @@ struct distmind_queue {
 	u32 count;
 	struct list_head jobs;
 	struct policy_entity entity;
+	struct distmind_inherit inherit;
 	struct distmind_timeline_waiter waiter;
 	bool waiting;
 	bool running;
@@ -61,6 +64,7 @@ struct distmind_queue {
 
 struct distmind_queue *distmind_queue_create(struct distmind_tenant *tenant, u32 kind, u32 depth);
 void distmind_queue_end(struct distmind_queue *queue, int error);
+struct distmind_queue *distmind_queue_of_waiter(struct distmind_timeline_waiter *waiter);
 void distmind_queue_get(struct distmind_queue *queue);
 void distmind_queue_put(struct distmind_queue *queue);
 int distmind_queue_submit(struct distmind_queue *queue, struct list_head *jobs,

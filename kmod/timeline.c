@@ -85,6 +85,7 @@ struct distmind_timeline *distmind_timeline_create(u64 value, u32 vgpu)
 	timeline->told_ns = ktime_get_ns();
 	spin_lock_init(&timeline->lock);
 	timeline->waiters = RB_ROOT_CACHED;
+	timeline->signallers = RB_ROOT_CACHED;
 	timeline->watches = RB_ROOT_CACHED;
 	init_waitqueue_head(&timeline->wait);
 	timeline->page->value = value;

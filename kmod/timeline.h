@@ -36,6 +36,7 @@ struct distmind_timeline_waiter {
  * @lock: guards everything below; nests inside a gpu's scheduler lock
  * @page: what user space maps: the value and the failure
  * @waiters: by value
+ * @signallers: jobs that will signal it, by value, see inherit.c
  * @watches: eventfds, by value
  * @told_ns: when a process has last signalled it, or it was made
  * @wait: who sleeps for a value
@@ -47,6 +48,7 @@ struct distmind_timeline {
 	spinlock_t lock; /* see above */
 	struct distmind_timeline_page *page;
 	struct rb_root_cached waiters;
+	struct rb_root_cached signallers;
 	struct rb_root_cached watches;
 	u64 told_ns;
 	wait_queue_head_t wait;

@@ -41,9 +41,9 @@
  *
  *  - All: who waits for an entity can lend it its own place, see policy_lend().
  *    From then on the entity waits and runs as one of that tenant's does, at that
- *    tenant's expense, by the earlier of the two deadlines. So a latency entity
- *    that waits for what others do waits, from then on, no longer than one of its
- *    own tenant of the same length would.
+ *    tenant's expense and by that one's deadline. So a latency entity that waits
+ *    for what others do waits, from then on, no longer than one of its own tenant
+ *    of the same length would.
  *
  *  - Capped tenants, under every policy: in any W, a tenant gets at most
  *    share * lanes * W of lane time, and beyond that, per lane, only what a job

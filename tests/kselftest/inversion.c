@@ -222,4 +222,147 @@ TEST_F(inversion, a_job_that_runs_alone_does_not_starve_a_lower_class)
 	EXPECT_GE(high->record.preemptions, 1);
 }
 
+/*
+ * Work of the standard class fills the lane, so that best effort gets a twentieth of it.
+ * Somebody of the latency class waits for a best-effort job that takes longer than that.
+ */
+#define HELP 150 /* blocks */
+
+struct dependence {
+	struct tenant *low, *high, *urgent;
+	struct distmind_timeline *step; /* low's, as urgent knows it */
+};
+
+static int make_dependence(struct bed *bed, struct dependence *d)
+{
+	int fd;
+
+	if (bed_make(bed, 1, DISTMIND_ENGINE_YIELDS))
+		return -1;
+	d->low = add_tenant(bed, DISTMIND_CLASS_BEST_EFFORT, 100);
+	d->high = add_tenant(bed, DISTMIND_CLASS_STANDARD, 100);
+	d->urgent = add_tenant(bed, DISTMIND_CLASS_LATENCY, 800);
+	if (!d->low || !d->high || !d->urgent)
+		return -1;
+	fd = distmind_timeline_fd(d->low->done);
+	if (distmind_timeline_import(d->urgent->vgpu, fd, &d->step))
+		return -1;
+	if (submit(bed, d->high, 0, LONG) || submit(bed, d->high, 0, LONG))
+		return -1;
+	return await_running(bed, d->high);
+}
+
+/* A short job that waits until low's timeline has that value. */
+static int submit_waiting(struct bed *bed, struct tenant *tenant, struct distmind_timeline *step,
+			  uint64_t value)
+{
+	int err;
+
+	distmind_batch_launch(bed->batch, 0, 1);
+	distmind_batch_wait(bed->batch, step, value);
+	distmind_batch_signal(bed->batch, tenant->done, ++tenant->value);
+	err = distmind_queue_submit(tenant->queue, bed->batch, NULL);
+	distmind_batch_clear(bed->batch);
+	return err;
+}
+
+TEST_F(inversion, what_a_latency_job_waits_for_has_its_rank)
+{
+	struct bed *bed = &self->bed;
+	struct dependence d;
+	uint64_t begin;
+
+	ASSERT_EQ(0, make_dependence(bed, &d));
+	/* What is before it in its queue must be done too, and what is behind it must not. */
+	for (int i = 0; i < 3; i++)
+		ASSERT_EQ(0, submit(bed, d.low, 0, i < 2 ? HELP : LONG));
+	begin = now_ns();
+	ASSERT_EQ(0, submit_waiting(bed, d.urgent, d.step, 2));
+	ASSERT_EQ(0, distmind_timeline_wait(d.urgent->done, 1, 20000));
+	EXPECT_LT(now_ns() - begin, SOON);
+	/* Then it is best effort again: what was to be done before it is on the lane. */
+	usleep(20000);
+	ASSERT_EQ(0, await_running(bed, d.high));
+	EXPECT_EQ(0, distmind_timeline_value(d.high->done));
+	distmind_timeline_destroy(d.step);
+}
+
+TEST_F(inversion, what_is_submitted_for_who_waits_has_its_rank)
+{
+	struct bed *bed = &self->bed;
+	struct dependence d;
+	uint64_t begin;
+
+	ASSERT_EQ(0, make_dependence(bed, &d));
+	ASSERT_EQ(0, submit_waiting(bed, d.urgent, d.step, 1));
+	begin = now_ns();
+	ASSERT_EQ(0, submit(bed, d.low, 0, HELP));
+	ASSERT_EQ(0, distmind_timeline_wait(d.urgent->done, 1, 20000));
+	EXPECT_LT(now_ns() - begin, SOON);
+	distmind_timeline_destroy(d.step);
+}
+
+/* Low's job waits itself, for one of another tenant of its class; and that one's end. */
+TEST_F(inversion, a_rank_is_lent_on)
+{
+	struct distmind_timeline *first;
+	struct bed *bed = &self->bed;
+	struct tenant *lowest;
+	struct dependence d;
+	uint64_t begin;
+
+	ASSERT_EQ(0, make_dependence(bed, &d));
+	lowest = add_tenant(bed, DISTMIND_CLASS_BEST_EFFORT, 50);
+	ASSERT_NE(NULL, lowest);
+	ASSERT_EQ(0, distmind_timeline_import(d.low->vgpu, distmind_timeline_fd(lowest->done),
+					      &first));
+	ASSERT_EQ(0, submit_waiting(bed, d.urgent, d.step, 1));
+	ASSERT_EQ(0, submit_waiting(bed, d.low, first, 1));
+	begin = now_ns();
+	ASSERT_EQ(0, submit(bed, lowest, 0, HELP));
+	ASSERT_EQ(0, distmind_timeline_wait(d.urgent->done, 1, 20000));
+	EXPECT_LT(now_ns() - begin, SOON);
+	distmind_timeline_destroy(first);
+	distmind_timeline_destroy(d.step);
+}
+
+/* Whoever waited has gone: what helped it is what it was, also if it goes on the lane. */
+TEST_F(inversion, a_rank_goes_with_who_lent_it)
+{
+	struct bed *bed = &self->bed;
+	struct distmind_queue *queue;
+	struct dependence d;
+
+	ASSERT_EQ(0, make_dependence(bed, &d));
+	ASSERT_EQ(0, submit(bed, d.low, 0, LONG));
+	ASSERT_EQ(0, submit_waiting(bed, d.urgent, d.step, 1));
+	ASSERT_EQ(0, await_running(bed, d.low));
+	distmind_timeline_destroy(d.step);
+	queue = d.urgent->queue;
+	d.urgent->queue = NULL;
+	distmind_queue_destroy(queue);
+	distmind_vgpu_close(d.urgent->vgpu);
+	d.urgent->vgpu = NULL;
+	ASSERT_EQ(0, distmind_pool_vgpu_delete(bed->pool, d.urgent->record.id));
+	ASSERT_EQ(0, await_running(bed, d.high));
+	EXPECT_EQ(0, distmind_timeline_value(d.low->done));
+}
+
+/* Queues that wait for each other: nothing comes of it, and nothing is left of it. */
+TEST_F(inversion, a_circle_of_queues_that_wait_is_no_trap)
+{
+	struct bed *bed = &self->bed;
+	struct distmind_timeline *first;
+	struct dependence d;
+
+	ASSERT_EQ(0, make_dependence(bed, &d));
+	ASSERT_EQ(0, distmind_timeline_import(d.low->vgpu, distmind_timeline_fd(d.urgent->done),
+					      &first));
+	ASSERT_EQ(0, submit_waiting(bed, d.urgent, d.step, 1));
+	ASSERT_EQ(0, submit_waiting(bed, d.low, first, 1));
+	EXPECT_EQ(-ETIMEDOUT, distmind_timeline_wait(d.urgent->done, 1, 50));
+	distmind_timeline_destroy(first);
+	distmind_timeline_destroy(d.step);
+}
+
 TEST_HARNESS_MAIN
