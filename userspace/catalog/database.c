@@ -51,17 +51,17 @@ static const char *const statements[] = {
 	[ROLLBACK] = "ROLLBACK",
 	[FIND] = "SELECT key, revision, 0, checksum, value FROM main.entry WHERE key = ?1",
 	[FIND_LEASED] = "SELECT key, revision, lease, 0, value FROM temp.leased WHERE key = ?1",
-	[RANGE] = "SELECT key, revision, 0, checksum, value FROM main.entry"
-		  " WHERE key >= ?1 AND (?2 IS NULL OR key < ?2) UNION ALL "
+	[RANGE] = ("SELECT key, revision, 0, checksum, value FROM main.entry"
+		  " WHERE key >= ?1 AND key < ?2 UNION ALL "
 		  "SELECT key, revision, lease, 0, value FROM temp.leased"
-		  " WHERE key >= ?1 AND (?2 IS NULL OR key < ?2) ORDER BY 1",
-	[NAMES] = "SELECT key, revision, 0 FROM main.entry"
-		  " WHERE key >= ?1 AND (?2 IS NULL OR key < ?2) UNION ALL "
+		  " WHERE key >= ?1 AND key < ?2 ORDER BY 1"),
+	[NAMES] = ("SELECT key, revision, 0 FROM main.entry"
+		  " WHERE key >= ?1 AND key < ?2 UNION ALL "
 		  "SELECT key, revision, lease FROM temp.leased"
-		  " WHERE key >= ?1 AND (?2 IS NULL OR key < ?2) ORDER BY 1",
+		  " WHERE key >= ?1 AND key < ?2 ORDER BY 1"),
 	[LEASED] = "SELECT key, revision, lease FROM temp.leased WHERE lease = ?1 ORDER BY key",
-	[PUT] = "INSERT INTO main.entry VALUES (?1, ?2, ?3, ?4) ON CONFLICT (key) DO UPDATE"
-		" SET revision = ?2, checksum = ?3, value = ?4",
+	[PUT] = ("INSERT INTO main.entry VALUES (?1, ?2, ?3, ?4) ON CONFLICT (key) DO UPDATE"
+		" SET revision = ?2, checksum = ?3, value = ?4"),
 	[PUT_LEASED] = "INSERT OR REPLACE INTO temp.leased VALUES (?1, ?2, ?3, ?4)",
 	[DELETE] = "DELETE FROM main.entry WHERE key = ?1",
 	[DELETE_LEASED] = "DELETE FROM temp.leased WHERE key = ?1",
@@ -264,6 +264,8 @@ int catalog_database_range(struct catalog_database *database, const char *key,
 	bind_key(database->statements[number], 1, key);
 	if (make_end(end))
 		bind_key(database->statements[number], 2, end);
+	else /* a blob is behind all texts */
+		sqlite3_bind_zeroblob(database->statements[number], 2, 0);
 	return read_rows(database, number, entries, error);
 }
 

@@ -276,7 +276,8 @@ int catalog_join(struct catalog *catalog, const struct catalog_host *host, unsig
 	struct member *member = &catalog->member;
 
 	if (!catalog_name_is_good(host->name, CATALOG_HOST_LEN, "") ||
-	    !catalog_address_is_good(host->address) || !catalog_address_is_good(host->rdma_address) ||
+	    !catalog_address_is_good(host->address) ||
+	    !catalog_address_is_good(host->rdma_address) ||
 	    host->memory_total > INT64_MAX || host->memory_free > host->memory_total || ttl_s < 1 ||
 	    ttl_s > 86400)
 		return -EINVAL;

@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-/* The answer, to be put; NULL: the daemon does not answer, and why (DISTMIND_SERVICE_REASON_LEN). */
+/* The answer, to be put; NULL: there is none, and why: room for DISTMIND_SERVICE_REASON_LEN. */
 json_t *status_ask(char *reason);
 
 /* Of an answer. */

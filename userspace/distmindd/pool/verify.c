@@ -164,7 +164,8 @@ static bool check_remote(struct verify *verify, const char *host)
 	}
 	piece.address = (uintptr_t)verify->scratch;
 	piece.lkey = verify->registration.lkey;
-	if (memory_client_load(verify->models->chunks.network.client, &request, &ops, verify, reason))
+	if (memory_client_load(verify->models->chunks.network.client, &request, &ops, verify,
+			       reason))
 		return true;
 	complain(verify, host, reason);
 	return false;
