@@ -50,7 +50,8 @@ one_that_comes_is_used() {
 }
 
 one_that_goes_is_let_go_of() {
-	delete_link $device && is_said rdma-lost 1 && until_true doctor_says fail "is gone"
+	delete_link $device && is_said rdma-lost 1 &&
+		until_true doctor_says fail "distmindd uses none"
 }
 
 that_works_again_and_again() {
