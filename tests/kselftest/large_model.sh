@@ -11,7 +11,7 @@ compare=$DISTMIND_SOURCE/tests/model/compare-model
 
 compares() { # FORM-OPTION NAME FILE...
 	# shellcheck disable=SC2086
-	distmindctl run --memory 1M --share 10 -- "$compare" $1 "${@:2}" >"$work/loaded"
+	distmindctl run --memory 64M --share 10 -- "$compare" $1 "${@:2}" >"$work/loaded"
 }
 
 # From the push to the deletion.
@@ -66,7 +66,7 @@ full=false
 [ "$DISTMIND_GUEST" != uml ] || full=true
 
 plan "$($full && echo 9 || echo 5)"
-start_engine cpu0 160M
+start_engine cpu0 256M
 start_daemon --config "$work/conf"
 check shape.of_mixtral_8x7b_lives like mixtral-8x7b 995
 check empty.first_tensor_is_loaded flat first 3 100000 0
