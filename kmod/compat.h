@@ -6,6 +6,7 @@
 #ifndef _DISTMIND_COMPAT_H
 #define _DISTMIND_COMPAT_H
 
+#include <linux/hrtimer.h>
 #include <linux/mm.h>
 
 #ifndef HAVE_VM_FLAGS_SET
@@ -17,6 +18,16 @@ static inline void vm_flags_set(struct vm_area_struct *vma, vm_flags_t flags)
 static inline void vm_flags_mod(struct vm_area_struct *vma, vm_flags_t set, vm_flags_t clear)
 {
 	vma->vm_flags = (vma->vm_flags | set) & ~clear;
+}
+#endif
+
+#ifndef HAVE_HRTIMER_SETUP
+static inline void hrtimer_setup(struct hrtimer *timer,
+				 enum hrtimer_restart (*function)(struct hrtimer *),
+				 clockid_t clock, enum hrtimer_mode mode)
+{
+	hrtimer_init(timer, clock, mode);
+	timer->function = function;
 }
 #endif
 

@@ -22,6 +22,7 @@
 #include <linux/slab.h>
 
 #include "buffer.h"
+#include "compat.h"
 #include "gpu.h"
 #include "grant.h"
 #include "ioctl.h"
@@ -80,8 +81,7 @@ int distmind_sched_init(struct distmind_sched *sched, u32 compute, u32 copy, u32
 	INIT_LIST_HEAD(&sched->tenants);
 	INIT_WORK(&sched->work, work_due);
 	distmind_room_init(sched);
-	hrtimer_init(&sched->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
-	sched->timer.function = timer_due;
+	hrtimer_setup(&sched->timer, timer_due, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
 	policy_sched_init(&sched->policy[DISTMIND_LANE_COMPUTE], &policy_slo, compute);
 	policy_sched_init(&sched->policy[DISTMIND_LANE_COPY], &policy_slo, copy);
 	for (i = 0; i < DISTMIND_LANE__COUNT; i++)
