@@ -4,6 +4,7 @@
  * stays until its engine is done with it, other lanes go on, and an engine that is lost
  * reaches no memory any more. The test is the engine: it exchanges, or does not.
  */
+#include <distmind_ops.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <time.h>
@@ -420,6 +421,104 @@ TEST_F(hang, a_lane_for_which_nobody_comes_is_out_until_somebody_does)
 	EXPECT_EQ(0, lanes_out(self->pool, self->gpu));
 	EXPECT_EQ(-ETIMEDOUT, hand_back(self->engine, &job));
 	EXPECT_EQ(0, distmind_timeline_wait(one->done, 1, 10000));
+}
+
+/* distmind-engine-cpu with two lanes; its gpu's number goes to *gpu. */
+static pid_t start_cpu_engine(uint32_t *gpu)
+{
+	const char *build = getenv("DISTMIND_BUILD");
+	char path[512], line[64] = "";
+	int ends[2];
+	pid_t pid;
+
+	snprintf(path, sizeof(path), "%s/bin/distmind-engine-cpu", build ? build : "build");
+	if (pipe(ends))
+		return -1;
+	pid = fork();
+	if (!pid) {
+		dup2(ends[1], STDOUT_FILENO);
+		execl(path, path, "--name", "calculator", "--memory", "16M", "--lanes", "2", NULL);
+		_exit(127);
+	}
+	close(ends[1]);
+	if (read(ends[0], line, sizeof(line) - 1) <= 0 || sscanf(line, "gpu %u", gpu) != 1)
+		pid = -1;
+	close(ends[0]);
+	return pid;
+}
+
+/* A launch with numbers only; what it ends with. */
+static int run_numbers(struct owner *owner, uint32_t operation, const uint64_t *numbers,
+		       uint32_t count, uint64_t value)
+{
+	struct distmind_batch *batch;
+	int err = distmind_batch_create(&batch);
+
+	if (err)
+		return err;
+	distmind_batch_launch(batch, operation, distmind_op_blocks(operation, numbers, count));
+	for (uint32_t i = 0; i < count; i++)
+		distmind_batch_number(batch, numbers[i]);
+	distmind_batch_signal(batch, owner->done, value);
+	err = distmind_queue_submit(owner->queue, batch, NULL);
+	distmind_batch_destroy(batch);
+	return err ? err : distmind_timeline_wait(owner->done, value, 20000);
+}
+
+/* One block of 4294 s, as often as there are lanes and more. */
+TEST_F(hang, a_block_without_end_costs_the_cpu_engine_nothing)
+{
+	const uint64_t endless[] = { 1, UINT32_MAX }, brief[] = { 1, 1000 };
+	struct owner hostile[4] = { 0 }, other = { 0 };
+	uint32_t gpu;
+	pid_t pid = start_cpu_engine(&gpu);
+
+	ASSERT_LT(0, pid);
+	ASSERT_EQ(0, distmind_pool_gpu_hang(self->pool, gpu, SECOND));
+	ASSERT_EQ(0, owner_make(self->pool, gpu, &other));
+	for (int i = 0; i < 4; i++) {
+		ASSERT_EQ(0, owner_make(self->pool, gpu, &hostile[i]));
+		EXPECT_EQ(-EFBIG, run_numbers(&hostile[i], DISTMIND_OP_SPIN, endless, 2, 1));
+		EXPECT_EQ(0, run_numbers(&other, DISTMIND_OP_SPIN, brief, 2, i + 1));
+	}
+	EXPECT_FALSE(is_lost(self->pool, gpu));
+	EXPECT_EQ(0, lanes_out(self->pool, gpu));
+	for (int i = 0; i < 5; i++) {
+		struct owner *owner = i < 4 ? &hostile[i] : &other;
+
+		distmind_timeline_destroy(owner->done);
+		distmind_queue_destroy(owner->queue);
+		distmind_vgpu_close(owner->vgpu);
+		EXPECT_EQ(0, distmind_pool_vgpu_delete(self->pool, owner->record.id));
+	}
+	/* It ends as it says, also when its heap is closed under it. */
+	EXPECT_EQ(0, distmind_pool_gpu_remove(self->pool, gpu));
+	EXPECT_EQ(69, child_status(pid));
+}
+
+/* What it does for as long as it is stopped is noticed, and it ends to be started again. */
+TEST_F(hang, a_cpu_engine_that_was_given_up_ends_to_be_started_again)
+{
+	const uint64_t brief[] = { 1, 1000 };
+	struct owner owner = { 0 };
+	uint32_t gpu;
+	pid_t pid = start_cpu_engine(&gpu);
+	int status;
+
+	ASSERT_LT(0, pid);
+	ASSERT_EQ(0, owner_make(self->pool, gpu, &owner));
+	ASSERT_EQ(0, distmind_pool_gpu_hang(self->pool, gpu, HANG));
+	EXPECT_EQ(0, run_numbers(&owner, DISTMIND_OP_SPIN, brief, 2, 1));
+	ASSERT_EQ(0, kill(pid, SIGSTOP));
+	ASSERT_EQ(pid, waitpid(pid, &status, WUNTRACED));
+	EXPECT_EQ(-EOWNERDEAD, run_numbers(&owner, DISTMIND_OP_SPIN, brief, 2, 2));
+	ASSERT_EQ(0, kill(pid, SIGCONT));
+	EXPECT_EQ(75, child_status(pid));
+	distmind_timeline_destroy(owner.done);
+	distmind_queue_destroy(owner.queue);
+	distmind_vgpu_close(owner.vgpu);
+	EXPECT_EQ(0, distmind_pool_vgpu_delete(self->pool, owner.record.id));
+	EXPECT_EQ(0, distmind_pool_gpu_remove(self->pool, gpu));
 }
 
 TEST_HARNESS_MAIN

@@ -378,6 +378,110 @@ static void work_is_what_the_sizes_say(void **state)
 	assert_int_equal(op_work(&good[DISTMIND_OP_SPIN], 3, 1, &work), -EINVAL);
 }
 
+/* A call whose buffers are as large as they can be: it can be checked, not run. */
+static struct op_call vast_call(uint32_t op, const uint64_t *numbers)
+{
+	struct op_call call = { .op = op, .nargs = distmind_op_args(op), .heap_size = 1ULL << 48 };
+
+	for (uint32_t i = 0; i < call.nargs; i++) {
+		if (i < distmind_op_buffers(op))
+			call.args[i] = (struct op_arg){ .is_buffer = true, .length = 1ULL << 48 };
+		else
+			call.args[i].value = numbers[i - distmind_op_buffers(op)];
+	}
+	call.blocks = call_blocks(&call);
+	return call;
+}
+
+#define VAST(op, ...) vast_call(DISTMIND_OP_##op, (const uint64_t[]){ __VA_ARGS__ })
+
+static int check_vast(struct op_call call)
+{
+	struct op_work work;
+
+	return op_work(&call, 0, 1, &work);
+}
+
+static void a_block_that_would_take_too_long_is_refused(void **state)
+{
+	const uint64_t huge = 1U << 30;
+
+	(void)state;
+	assert_int_equal(check_vast(VAST(SPIN, 1, 1000000)), 0);
+	assert_int_equal(check_vast(VAST(SPIN, 1, 1000001)), -EFBIG);
+	assert_int_equal(check_vast(VAST(SPIN, 1, UINT32_MAX)), -EFBIG);
+	assert_int_equal(check_vast(VAST(SOFTMAX, 1, huge, 0)), -EFBIG);
+	assert_int_equal(check_vast(VAST(LAYER_NORM, 1, huge, 0)), -EFBIG);
+	assert_int_equal(check_vast(VAST(LAYER_NORM_GRAD, 1, huge)), -EFBIG);
+	assert_int_equal(check_vast(VAST(LAYER_NORM_GRAD, huge, 16)), -EFBIG);
+	assert_int_equal(check_vast(VAST(BIAS_ACTIVATION, 1, huge, 1)), -EFBIG);
+	assert_int_equal(check_vast(VAST(REDUCE, huge, 16)), -EFBIG);
+	assert_int_equal(check_vast(VAST(EMBEDDING_GRAD, huge, 4, 4)), -EFBIG);
+	assert_int_equal(check_vast(VAST(GEMM, 16, 16, huge, 0, 0, 0, huge, 16, 16, 1, 0, 0, 0)),
+			 -EFBIG);
+	/* A small image, of which each pixel is in as many windows, each as large as it. */
+	assert_int_equal(check_vast(VAST(POOL_GRAD, 1, 512, 512, 1, 257, 1, 128, 0)), -EFBIG);
+	assert_int_equal(check_vast(VAST(POOL_GRAD, 1, 512, 512, 1, 257, 257, 128, 0)), 0);
+	/* A window that hangs over on all sides costs what is inside of it. */
+	assert_int_equal(check_vast(VAST(POOL, 1, 1, 1, 1, INT32_MAX, INT32_MAX, 0, 0)), -EINVAL);
+	assert_int_equal(check_vast(VAST(POOL, 1, 1, 1, 1, INT32_MAX, INT32_MAX, INT32_MAX - 1, 0)),
+			 0);
+}
+
+/* Sizes of all magnitudes, the same of each run. */
+static uint64_t any_size(void)
+{
+	return 1 + heap_random(&heap) % (1U << (1 + heap_random(&heap) % 30));
+}
+
+static void assert_bounded(const struct op_call *call, uint64_t block)
+{
+	struct op_work work;
+
+	assert_int_equal(op_work(call, block, 1, &work), 0);
+	assert_true(work.flops <= DISTMIND_OP_BLOCK_FLOPS_MAX);
+	assert_true(work.bytes <= DISTMIND_OP_BLOCK_BYTES_MAX);
+	assert_true(work.copied <= DISTMIND_OP_BLOCK_BYTES_MAX);
+	assert_true(work.ns <= DISTMIND_OP_BLOCK_NS_MAX);
+}
+
+static void no_block_of_a_call_that_is_taken_is_longer_than_the_limit(void **state)
+{
+	int taken[DISTMIND_OP__COUNT] = { 0 }, refused = 0;
+
+	(void)state;
+	for (int round = 0; round < 200000; round++) {
+		uint32_t op = heap_random(&heap) % DISTMIND_OP__COUNT;
+		uint64_t numbers[DISTMIND_OP_ARGS_MAX];
+		struct op_call call;
+		int err;
+
+		for (size_t i = 0; i < COUNT(numbers); i++) {
+			char kind = i < strlen(scalars[op]) ? scalars[op][i] : '0';
+
+			numbers[i] = kind == 'c' || kind == 'f' ? 0 : any_size();
+		}
+		/* Strides and leading dimensions say nothing about lengths of blocks. */
+		if (op == DISTMIND_OP_GEMM) {
+			numbers[6] = numbers[2];
+			numbers[7] = numbers[8] = numbers[1];
+			numbers[10] = numbers[11] = numbers[12] = 0;
+		}
+		call = vast_call(op, numbers);
+		err = check_vast(call);
+		refused += err == -EFBIG;
+		if (err || !call.blocks)
+			continue;
+		taken[op]++;
+		assert_bounded(&call, 0);
+		assert_bounded(&call, heap_random(&heap) % call.blocks);
+		assert_bounded(&call, call.blocks - 1);
+	}
+	for (uint32_t op = 0; op < DISTMIND_OP__COUNT; op++)
+		assert_true(taken[op]);
+	assert_true(refused);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -395,6 +499,8 @@ int main(void)
 		cmocka_unit_test(a_call_gets_on_though_it_is_always_asked_to_yield),
 		cmocka_unit_test(a_skipped_call_counts_but_computes_nothing),
 		cmocka_unit_test(work_is_what_the_sizes_say),
+		cmocka_unit_test(a_block_that_would_take_too_long_is_refused),
+		cmocka_unit_test(no_block_of_a_call_that_is_taken_is_longer_than_the_limit),
 	};
 
 	return cmocka_run_group_tests(tests, make_calls, close_heap);

@@ -21,6 +21,10 @@
  *    same call, in an order of additions that depends on nothing but the
  *    sizes: a call that was interrupted between blocks and resumed gives the
  *    same bits as one that was not.
+ *  - A block cannot be interrupted. So a call is refused with EFBIG if one of
+ *    its blocks would be longer than DISTMIND_OP_BLOCK_FLOPS_MAX and the other
+ *    limits there allow: rows of more than about 100 million elements, windows
+ *    that each overlap with very many others.
  *  - An output may be the same range as an input where "in place" is said.
  *    Otherwise the ranges must not overlap: the values are unspecified if
  *    they do.
@@ -74,10 +78,10 @@ enum distmind_nop_arg {
 	DISTMIND_NOP_BLOCKS,
 };
 
-/* spin: blocks that each keep a core busy for so long. Both at most 2^32 - 1. */
+/* spin: blocks that each keep a core busy for so long. */
 enum distmind_spin_arg {
-	DISTMIND_SPIN_BLOCKS, /* at least 1 */
-	DISTMIND_SPIN_US,     /* each */
+	DISTMIND_SPIN_BLOCKS, /* 1 to 2^32 - 1 */
+	DISTMIND_SPIN_US,     /* each, at most a second */
 };
 
 /* fill: out[count] = value. */
@@ -423,6 +427,11 @@ static inline uint32_t distmind_op_buffers(uint32_t op)
 /*
  * Blocks. Each is meant to take well below a millisecond on one core.
  */
+
+/* What a block may be at most, which is about a second: a whole call with more is refused. */
+#define DISTMIND_OP_BLOCK_FLOPS_MAX (1ULL << 31)
+#define DISTMIND_OP_BLOCK_BYTES_MAX (1ULL << 30)
+#define DISTMIND_OP_BLOCK_NS_MAX    1000000000ULL
 
 #define DISTMIND_OP_TILE      16384U  /* elements of a block that computes */
 #define DISTMIND_OP_TILE_COPY 262144U /* elements of a block that moves */

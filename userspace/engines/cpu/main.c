@@ -279,7 +279,6 @@ int main(int argc, char **argv)
 
 	code = serve(engine, signals);
 	sd_notify(0, "STOPPING=1");
-	distmind_engine_close(engine);
-	close(signals);
+	/* The lanes' threads use the engine to the end: it is closed with the process. */
 	return code;
 }

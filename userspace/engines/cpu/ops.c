@@ -143,6 +143,21 @@ static void check_blocks(struct op_load *load, uint64_t cookie)
 			     cookie, blocks);
 }
 
+/* Nobody can interrupt a block, so there is none that takes long. */
+static void check_length(struct op_load *load, const struct op_type *type, const void *state)
+{
+	struct op_work most = { 0 };
+
+	if (type->most)
+		type->most(state, &most);
+	else
+		type->work(state, 0, &most);
+	if (most.flops > DISTMIND_OP_BLOCK_FLOPS_MAX || most.bytes > DISTMIND_OP_BLOCK_BYTES_MAX ||
+	    most.copied > DISTMIND_OP_BLOCK_BYTES_MAX || most.ns > DISTMIND_OP_BLOCK_NS_MAX)
+		op_load_fail(load, -EFBIG, "a block of %s with these sizes would take too long",
+			     distmind_op_name(load->call->op));
+}
+
 static int load_call(const struct op_call *call, uint64_t cookie, void *state)
 {
 	struct op_load load = { .call = call };
@@ -156,6 +171,8 @@ static int load_call(const struct op_call *call, uint64_t cookie, void *state)
 		types[call->op]->load(&load, state);
 	if (!load.err)
 		check_blocks(&load, cookie);
+	if (!load.err && call->blocks)
+		check_length(&load, types[call->op], state);
 	return load.err;
 }
 

@@ -69,6 +69,7 @@ void op_init(void);
  *   -EOPNOTSUPP   there is no such operation
  *   -EINVAL       an argument, the number of blocks or the cookie is not possible
  *   -EOVERFLOW    the sizes are larger than any memory
+ *   -EFBIG        a block would take too long, see DISTMIND_OP_BLOCK_FLOPS_MAX
  *   -ERANGE       a buffer is too short, or outside of the heap
  *   -EACCES       an output can only be read
  *   -EDOM         a label or an index in a buffer is not possible; the output is undefined

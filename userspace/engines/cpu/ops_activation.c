@@ -98,7 +98,7 @@ static void plain_load(struct op_load *load, void *state)
 	activation_load(load, state);
 }
 
-const struct op_type op_bias_activation = { plain_load, activation_block, activation_work };
+const struct op_type op_bias_activation = { plain_load, activation_block, activation_work, NULL };
 
 static void grad_load(struct op_load *load, void *state)
 {
@@ -160,4 +160,4 @@ static int grad_block(const void *state, uint64_t block)
 	return 0;
 }
 
-const struct op_type op_bias_activation_grad = { grad_load, grad_block, activation_work };
+const struct op_type op_bias_activation_grad = { grad_load, grad_block, activation_work, NULL };

@@ -65,7 +65,8 @@ static void elementwise_work(const void *state, uint64_t block, struct op_work *
 	work->bytes += count * (e->kind == DISTMIND_ELEMENTWISE_SCALE ? 2 : 3) * sizeof(float);
 }
 
-const struct op_type op_elementwise = { elementwise_load, elementwise_block, elementwise_work };
+const struct op_type op_elementwise = { elementwise_load, elementwise_block, elementwise_work,
+					NULL };
 OP_STATE_CHECK(struct elementwise);
 
 struct sgd {
@@ -106,7 +107,7 @@ static void sgd_work(const void *state, uint64_t block, struct op_work *work)
 	work->bytes += 3 * count * sizeof(float);
 }
 
-const struct op_type op_sgd = { sgd_load, sgd_block, sgd_work };
+const struct op_type op_sgd = { sgd_load, sgd_block, sgd_work, NULL };
 OP_STATE_CHECK(struct sgd);
 
 struct reduce {
@@ -158,5 +159,5 @@ static void reduce_work(const void *state, uint64_t block, struct op_work *work)
 	work->bytes += (r->rows + 1) * cols * sizeof(float);
 }
 
-const struct op_type op_reduce = { reduce_load, reduce_block, reduce_work };
+const struct op_type op_reduce = { reduce_load, reduce_block, reduce_work, NULL };
 OP_STATE_CHECK(struct reduce);

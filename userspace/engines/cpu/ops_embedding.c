@@ -60,7 +60,7 @@ static void embedding_work(const void *state, uint64_t block, struct op_work *wo
 		       sizeof(float);
 }
 
-const struct op_type op_embedding = { embedding_load, embedding_block, embedding_work };
+const struct op_type op_embedding = { embedding_load, embedding_block, embedding_work, NULL };
 
 static void grad_load(struct op_load *load, void *state)
 {
@@ -113,4 +113,15 @@ static void grad_work(const void *state, uint64_t block, struct op_work *work)
 	work->bytes += (rows * e->width + 3 * added + e->count) * sizeof(float);
 }
 
-const struct op_type op_embedding_grad = { grad_load, grad_block, grad_work };
+/* All indices may be in the rows of one block. */
+static void grad_most(const void *state, struct op_work *work)
+{
+	const struct embedding *e = state;
+	uint64_t rows = op_range_size(op_range(e->vocabulary, e->tile, 0));
+	uint64_t added = e->count * e->width;
+
+	work->flops += added;
+	work->bytes += (rows * e->width + 3 * added + e->count) * sizeof(float);
+}
+
+const struct op_type op_embedding_grad = { grad_load, grad_block, grad_work, grad_most };

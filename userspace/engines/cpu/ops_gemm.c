@@ -118,4 +118,4 @@ static void gemm_work(const void *state, uint64_t block, struct op_work *work)
 	work->bytes += (m * g->k + g->k * n + (g->beta == 0 ? 1 : 2) * m * n) * sizeof(float);
 }
 
-const struct op_type op_gemm = { gemm_load, gemm_block, gemm_work };
+const struct op_type op_gemm = { gemm_load, gemm_block, gemm_work, NULL };

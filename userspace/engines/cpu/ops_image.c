@@ -150,7 +150,7 @@ static void im2col_work(const void *state, uint64_t block, struct op_work *work)
 	work->bytes += 2 * op_range_size(window_range(m, block)) * m->column * sizeof(float);
 }
 
-const struct op_type op_im2col = { im2col_load, im2col_block, im2col_work };
+const struct op_type op_im2col = { im2col_load, im2col_block, im2col_work, NULL };
 
 static void col2im_load(struct op_load *load, void *state)
 {
@@ -194,12 +194,23 @@ static int col2im_block(const void *state, uint64_t block)
 	return 0;
 }
 
-/* Windows that a pixel is in, away from the edges. */
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Windows that a pixel is in, away from the edges; there may not be so many. */
 static uint64_t covers(const struct image *m)
 {
 	uint64_t side = distmind_op_divide(m->window, m->stride);
 
-	return side * side;
+	return smaller(side, m->oh) * smaller(side, m->ow);
+}
+
+/* Pixels of a window; what hangs over the edges on both sides is not looked at. */
+static uint64_t seen(const struct image *m)
+{
+	return smaller(m->window, m->h) * smaller(m->window, m->w);
 }
 
 static void col2im_work(const void *state, uint64_t block, struct op_work *work)
@@ -207,11 +218,11 @@ static void col2im_work(const void *state, uint64_t block, struct op_work *work)
 	const struct image *m = state;
 	uint64_t count = op_range_size(pixel_range(m, block)) * m->c;
 
-	work->flops += count * covers(m);
-	work->bytes += count * (covers(m) + 1) * sizeof(float);
+	work->flops += distmind_op_mul(count, covers(m));
+	work->bytes += distmind_op_mul(count * sizeof(float), covers(m) + 1);
 }
 
-const struct op_type op_col2im = { col2im_load, col2im_block, col2im_work };
+const struct op_type op_col2im = { col2im_load, col2im_block, col2im_work, NULL };
 
 static void pool_load(struct op_load *load, void *state)
 {
@@ -268,11 +279,11 @@ static void pool_work(const void *state, uint64_t block, struct op_work *work)
 	const struct image *m = state;
 	uint64_t count = op_range_size(window_range(m, block));
 
-	work->flops += count * m->column;
-	work->bytes += count * (m->column + m->c) * sizeof(float);
+	work->flops += distmind_op_mul(count * m->c, seen(m));
+	work->bytes += distmind_op_mul(count * m->c * sizeof(float), seen(m) + 1);
 }
 
-const struct op_type op_pool = { pool_load, pool_block, pool_work };
+const struct op_type op_pool = { pool_load, pool_block, pool_work, NULL };
 
 static void pool_grad_load(struct op_load *load, void *state)
 {
@@ -346,9 +357,17 @@ static void pool_grad_work(const void *state, uint64_t block, struct op_work *wo
 	const struct image *m = state;
 	uint64_t count = op_range_size(pixel_range(m, block)) * m->c;
 
-	work->flops += count * covers(m) *
-		       (m->kind == DISTMIND_POOL_MAX ? m->window * m->window : 2);
-	work->bytes += count * (covers(m) + 2) * sizeof(float);
+	work->flops += distmind_op_mul(distmind_op_mul(count, covers(m)),
+				       m->kind == DISTMIND_POOL_MAX ? seen(m) : 2);
+	work->bytes += distmind_op_mul(count * sizeof(float), covers(m) + 2);
 }
 
-const struct op_type op_pool_grad = { pool_grad_load, pool_grad_block, pool_grad_work };
+/* Each look at a pixel is one at memory: a window is gone through channel by channel. */
+static void pool_grad_most(const void *state, struct op_work *work)
+{
+	pool_grad_work(state, 0, work);
+	work->bytes = distmind_op_mul(work->flops, sizeof(float));
+}
+
+const struct op_type op_pool_grad = { pool_grad_load, pool_grad_block, pool_grad_work,
+				      pool_grad_most };

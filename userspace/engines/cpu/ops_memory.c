@@ -25,7 +25,7 @@ static void nop_work(const void *state, uint64_t block, struct op_work *work)
 	(void)work;
 }
 
-const struct op_type op_nop = { nop_load, nop_block, nop_work };
+const struct op_type op_nop = { nop_load, nop_block, nop_work, NULL };
 
 struct spin {
 	uint64_t ns;
@@ -60,7 +60,7 @@ static void spin_work(const void *state, uint64_t block, struct op_work *work)
 	work->ns += spin->ns;
 }
 
-const struct op_type op_spin = { spin_load, spin_block, spin_work };
+const struct op_type op_spin = { spin_load, spin_block, spin_work, NULL };
 
 struct copy {
 	uint32_t *out;
@@ -117,6 +117,6 @@ static void copy_work(const void *state, uint64_t block, struct op_work *work)
 			sizeof(*copy->out);
 }
 
-const struct op_type op_fill = { fill_load, fill_block, copy_work };
-const struct op_type op_copy = { copy_load, copy_block, copy_work };
+const struct op_type op_fill = { fill_load, fill_block, copy_work, NULL };
+const struct op_type op_copy = { copy_load, copy_block, copy_work, NULL };
 OP_STATE_CHECK(struct copy);

@@ -68,7 +68,7 @@ static void norm_work(const void *state, uint64_t block, struct op_work *work)
 	work->bytes += 2 * count * sizeof(float);
 }
 
-const struct op_type op_layer_norm = { norm_load, norm_block, norm_work };
+const struct op_type op_layer_norm = { norm_load, norm_block, norm_work, NULL };
 OP_STATE_CHECK(struct norm);
 
 /* The blocks of columns come first: those of rows may overwrite dy. */
@@ -177,5 +177,14 @@ static void grad_work(const void *state, uint64_t block, struct op_work *work)
 	work->bytes += count * (by_cols ? 2 : 3) * sizeof(float);
 }
 
-const struct op_type op_layer_norm_grad = { grad_load, grad_block, grad_work };
+/* The first block of columns and the first of rows, as if they were one. */
+static void grad_most(const void *state, struct op_work *work)
+{
+	const struct norm_grad *n = state;
+
+	grad_work(state, 0, work);
+	grad_work(state, n->col_blocks, work);
+}
+
+const struct op_type op_layer_norm_grad = { grad_load, grad_block, grad_work, grad_most };
 OP_STATE_CHECK(struct norm_grad);

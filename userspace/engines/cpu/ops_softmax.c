@@ -92,7 +92,7 @@ static void softmax_work(const void *state, uint64_t block, struct op_work *work
 	work->bytes += 2 * block_elements(s, block) * sizeof(float);
 }
 
-const struct op_type op_softmax = { softmax_load, softmax_block, softmax_work };
+const struct op_type op_softmax = { softmax_load, softmax_block, softmax_work, NULL };
 
 static void grad_load(struct op_load *load, void *state)
 {
@@ -135,7 +135,7 @@ static void grad_work(const void *state, uint64_t block, struct op_work *work)
 	work->bytes += 3 * block_elements(s, block) * sizeof(float);
 }
 
-const struct op_type op_softmax_grad = { grad_load, grad_block, grad_work };
+const struct op_type op_softmax_grad = { grad_load, grad_block, grad_work, NULL };
 
 static void xent_load(struct op_load *load, void *state)
 {
@@ -185,4 +185,4 @@ static void xent_work(const void *state, uint64_t block, struct op_work *work)
 	work->bytes += 2 * block_elements(s, block) * sizeof(float);
 }
 
-const struct op_type op_softmax_xent = { xent_load, xent_block, xent_work };
+const struct op_type op_softmax_xent = { xent_load, xent_block, xent_work, NULL };

@@ -20,6 +20,8 @@ struct op_type {
 	int (*block)(const void *state, uint64_t block);
 	/* Adds what the block is worth. */
 	void (*work)(const void *state, uint64_t block, struct op_work *work);
+	/* What any block can cost this machine at most; NULL: what the first is worth. */
+	void (*most)(const void *state, struct op_work *work);
 };
 
 extern const struct op_type op_nop, op_spin, op_fill, op_copy;
