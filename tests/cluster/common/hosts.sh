@@ -76,7 +76,7 @@ with open(f"/proc/{sys.argv[1]}/maps") as maps, \
                 memory.write(bytes([pattern[0] ^ 1]))
                 changed += 1
 print("changed", changed, "of", len(patterns))
-sys.exit(changed < len(patterns))
+sys.exit(not changed)
 PYTHON
 }
 
