@@ -15,6 +15,7 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
+#include "account.h"
 #include "buffer.h"
 #include "compat.h"
 #include "extent.h"
@@ -37,6 +38,8 @@ static void buffer_release(struct kref *ref)
 	distmind_vgpu_uncharge(buffer->vgpu, distmind_buffer_size(buffer));
 	distmind_gpu_put(buffer->gpu);
 	distmind_vgpu_put(buffer->vgpu);
+	distmind_account_uncharge(buffer->account, DISTMIND_LIMIT_BUFFER, 1);
+	distmind_account_put(buffer->account);
 	kfree_rcu(buffer, rcu);
 	distmind_ledger_destroyed(DISTMIND_OBJECT_BUFFER);
 }
@@ -49,6 +52,24 @@ void distmind_buffer_get(struct distmind_buffer *buffer)
 void distmind_buffer_put(struct distmind_buffer *buffer)
 {
 	kref_put(&buffer->ref, buffer_release);
+}
+
+static void release_chore(struct distmind_chore *chore)
+{
+	buffer_release(&container_of(chore, struct distmind_buffer, chore)->ref);
+}
+
+static void release_later(struct kref *ref)
+{
+	struct distmind_buffer *buffer = container_of(ref, struct distmind_buffer, ref);
+
+	distmind_account_post(buffer->account, &buffer->chore);
+}
+
+/* By a job: if it is the last, its owner frees the pages, and not who ends the job. */
+void distmind_buffer_put_later(struct distmind_buffer *buffer)
+{
+	kref_put(&buffer->ref, release_later);
 }
 
 /* The first buffer with a number of at least *id; returns a reference. */
@@ -66,16 +87,24 @@ struct distmind_buffer *distmind_buffer_from(unsigned long *id)
 	return buffer;
 }
 
-/* @size and @kind have been checked. Returns a reference. */
-struct distmind_buffer *distmind_buffer_create(struct distmind_vgpu *vgpu, u64 size, u32 kind)
+/* @size and @kind have been checked. It counts for @account. Returns a reference. */
+struct distmind_buffer *distmind_buffer_create(struct distmind_vgpu *vgpu,
+					       struct distmind_account *account, u64 size,
+					       u32 kind)
 {
 	struct distmind_buffer *buffer;
 	int err;
 
+	err = distmind_account_charge(account, DISTMIND_LIMIT_BUFFER, 1);
+	if (err)
+		return ERR_PTR(err);
 	buffer = kzalloc(sizeof(*buffer), GFP_KERNEL_ACCOUNT);
-	if (!buffer)
-		return ERR_PTR(-ENOMEM);
+	if (!buffer) {
+		err = -ENOMEM;
+		goto err_account;
+	}
 	kref_init(&buffer->ref);
+	distmind_chore_init(&buffer->chore, release_chore);
 	buffer->kind = kind;
 	buffer->count = size >> PAGE_SHIFT;
 	buffer->vgpu = vgpu;
@@ -107,6 +136,8 @@ struct distmind_buffer *distmind_buffer_create(struct distmind_vgpu *vgpu, u64 s
 	if (err)
 		goto err_heap;
 	distmind_vgpu_get(vgpu);
+	distmind_account_get(account);
+	buffer->account = account;
 	distmind_ledger_created(DISTMIND_OBJECT_BUFFER);
 	trace_distmind_buffer_create(buffer);
 	return buffer;
@@ -121,6 +152,8 @@ err_gpu:
 	distmind_gpu_put(buffer->gpu);
 err_free:
 	kfree(buffer);
+err_account:
+	distmind_account_uncharge(account, DISTMIND_LIMIT_BUFFER, 1);
 	return ERR_PTR(err);
 }
 

@@ -10,6 +10,7 @@
 #include <linux/rcupdate.h>
 #include <uapi/linux/distmind.h>
 
+#include "account.h"
 #include "table.h"
 
 struct distmind_extents;
@@ -33,6 +34,8 @@ enum distmind_buffer_use {
  * @ref: see the top of buffer.c
  * @id: number
  * @kind: enum distmind_buffer_kind
+ * @account: for whom it counts; held
+ * @chore: frees it, if a job was the last that held it
  * @vgpu: whose quota it is charged to; held
  * @gpu: whose heap it is for; held; see the top of residency.c for who changes it
  * @gpu_id: number of that gpu, for those who only show it
@@ -63,6 +66,8 @@ struct distmind_buffer {
 	struct kref ref;
 	u32 id;
 	u32 kind;
+	struct distmind_account *account;
+	struct distmind_chore chore;
 	struct distmind_vgpu *vgpu;
 	struct distmind_gpu *gpu;
 	u32 gpu_id;
@@ -94,10 +99,13 @@ struct distmind_buffer {
 
 extern struct distmind_table distmind_buffers;
 
-struct distmind_buffer *distmind_buffer_create(struct distmind_vgpu *vgpu, u64 size, u32 kind);
+struct distmind_buffer *distmind_buffer_create(struct distmind_vgpu *vgpu,
+					       struct distmind_account *account, u64 size,
+					       u32 kind);
 struct distmind_buffer *distmind_buffer_from(unsigned long *id);
 void distmind_buffer_get(struct distmind_buffer *buffer);
 void distmind_buffer_put(struct distmind_buffer *buffer);
+void distmind_buffer_put_later(struct distmind_buffer *buffer);
 int distmind_buffer_mmap(struct distmind_buffer *buffer, struct vm_area_struct *vma);
 
 /* Where in the heap it is; DISTMIND_OFFSET_NONE: nowhere at the moment. */

@@ -16,8 +16,8 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
-#include <linux/user_namespace.h>
 
+#include "account.h"
 #include "client.h"
 #include "ioctl.h"
 #include "ledger.h"
@@ -25,40 +25,23 @@
 #include "claim.h"
 #include "trace.h"
 
-/* So that no user can fill the table for the others. */
-#define CLAIMS_PER_USER	64
-#define CLAIMS_MAX		4096
+/* Of all users together. */
+#define CLAIMS_MAX 4096
 
 /* See above. */
 DEFINE_MUTEX(distmind_claim_lock);
 struct distmind_table distmind_claims = DISTMIND_TABLE_INIT(distmind_claims);
 
-/*
- * Who has made a user namespace can be as many users there as were mapped for it, so all
- * that are in it are one: its maker. Root makes them for others, as containers: each of
- * these is somebody.
- */
-static struct distmind_claim_payer find_payer(void)
-{
-	struct distmind_claim_payer payer = { .uid = current_euid() };
-	const struct user_namespace *ns;
+#define TOO_MANY_CLAIMS "too many claims are waiting already: wait for their answers first"
 
-	for (ns = current_user_ns(); ns->parent; ns = ns->parent) {
-		payer.uid = ns->owner;
-		payer.ns = ns;
-	}
-	if (!uid_eq(payer.uid, GLOBAL_ROOT_UID))
-		payer.ns = NULL;
-	return payer;
+static int refuse(char *reason, int error, const char *why)
+{
+	strscpy(reason, why, DISTMIND_REASON_LEN);
+	return error;
 }
 
-static bool pays_for(const struct distmind_claim_payer *payer,
-		     const struct distmind_claim *claim)
-{
-	return uid_eq(payer->uid, claim->payer.uid) && payer->ns == claim->payer.ns;
-}
-
-static struct distmind_claim *claim_create(const struct distmind_acquire *arg)
+static struct distmind_claim *claim_create(struct distmind_account *account,
+					   const struct distmind_acquire *arg)
 {
 	struct distmind_claim *claim;
 
@@ -66,7 +49,7 @@ static struct distmind_claim *claim_create(const struct distmind_acquire *arg)
 	if (!claim)
 		return NULL;
 	distmind_ledger_created(DISTMIND_OBJECT_CLAIM);
-	claim->payer = find_payer();
+	claim->account = account;
 	strscpy(claim->owner.name, arg->name, sizeof(claim->owner.name));
 	claim->owner.lease = DISTMIND_VGPU_LEASE_FILE;
 	current_euid_egid(&claim->owner.uid, &claim->owner.gid);
@@ -92,25 +75,14 @@ static void claim_destroy(struct distmind_claim *claim)
 
 static int enqueue(struct distmind_claim *claim)
 {
-	struct distmind_claim *other;
-	unsigned long id;
-	u32 mine = 0;
 	int err;
 
 	if (mutex_lock_killable(&distmind_claim_lock))
 		return -EINTR;
-	distmind_table_for_each(&distmind_claims, id, other)
-		mine += pays_for(&claim->payer, other);
-	err = -EAGAIN;
-	if (mine < CLAIMS_PER_USER)
-		err = distmind_table_add(&distmind_claims, claim, CLAIMS_MAX, &claim->id);
-	if (err) {
-		strscpy(claim->reason,
-			"too many claims are waiting already: wait for their answers first",
-			sizeof(claim->reason));
-		if (err == -EBUSY)
-			err = -EAGAIN;
-	} else {
+	err = distmind_table_add(&distmind_claims, claim, CLAIMS_MAX, &claim->id);
+	if (err == -EBUSY)
+		err = refuse(claim->reason, -EAGAIN, TOO_MANY_CLAIMS);
+	if (!err) {
 		trace_distmind_claim_add(claim);
 		distmind_netlink_notify_claim(DISTMIND_CMD_CLAIM_ADD_NTF, claim);
 	}
@@ -204,6 +176,44 @@ err_kill:
 	return err;
 }
 
+/* Its user has the claim while it waits, and the vgpus for as long as they are there. */
+static int acquire_for(struct distmind_account *account, struct distmind_acquire *arg)
+{
+	struct distmind_claim *claim;
+	bool granted;
+	int err;
+
+	err = distmind_account_charge(account, DISTMIND_LIMIT_CLAIM, 1);
+	if (err)
+		return refuse(arg->reason, err, TOO_MANY_CLAIMS);
+	err = distmind_account_charge(account, DISTMIND_LIMIT_VGPU, arg->count);
+	if (err) {
+		refuse(arg->reason, err, "you have as many vgpus as a user may: close some first");
+		goto out_claim;
+	}
+	claim = claim_create(account, arg);
+	if (!claim) {
+		err = -ENOMEM;
+		goto out_vgpus;
+	}
+	err = enqueue(claim);
+	if (!err)
+		err = wait_for_answer(claim, arg->timeout_ms);
+	if (!err)
+		err = install(claim, u64_to_user_ptr(arg->fds));
+	arg->claim = claim->id;
+	strscpy(arg->reason, claim->reason, sizeof(arg->reason));
+	granted = claim->granted;
+	claim_destroy(claim);
+	if (granted)
+		goto out_claim;
+out_vgpus:
+	distmind_account_uncharge(account, DISTMIND_LIMIT_VGPU, arg->count);
+out_claim:
+	distmind_account_uncharge(account, DISTMIND_LIMIT_CLAIM, 1);
+	return err;
+}
+
 int distmind_claim_acquire(struct distmind_acquire *arg)
 {
 	const struct distmind_vgpu_settings settings = {
@@ -212,7 +222,7 @@ int distmind_claim_acquire(struct distmind_acquire *arg)
 		.share = arg->share,
 		.class = arg->sched_class,
 	};
-	struct distmind_claim *claim;
+	struct distmind_account *account;
 	const char *problem = NULL;
 	int err;
 
@@ -234,17 +244,11 @@ int distmind_claim_acquire(struct distmind_acquire *arg)
 		return -EINVAL;
 	}
 
-	claim = claim_create(arg);
-	if (!claim)
-		return -ENOMEM;
-	err = enqueue(claim);
-	if (!err)
-		err = wait_for_answer(claim, arg->timeout_ms);
-	if (!err)
-		err = install(claim, u64_to_user_ptr(arg->fds));
-	arg->claim = claim->id;
-	strscpy(arg->reason, claim->reason, sizeof(arg->reason));
-	claim_destroy(claim);
+	account = distmind_account_find();
+	if (IS_ERR(account))
+		return PTR_ERR(account);
+	err = acquire_for(account, arg);
+	distmind_account_put(account);
 	return err;
 }
 
@@ -285,6 +289,12 @@ int distmind_claim_grant(u32 id, const u32 *gpus, u32 count, struct netlink_ext_
 		}
 		claim->vgpus[i] = vgpu;
 	}
+	/* What the claim was charged for is theirs. */
+	for (i = 0; i < count; i++) {
+		distmind_account_get(claim->account);
+		claim->vgpus[i]->account = claim->account;
+	}
+	claim->granted = true;
 	dequeue(claim, 0);
 	complete(&claim->done);
 out:

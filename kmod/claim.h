@@ -9,28 +9,19 @@
 #include "table.h"
 #include "vgpu.h"
 
-struct user_namespace;
-
-/**
- * struct distmind_claim_payer - whom a claim counts for
- * @uid: a user of the initial user namespace
- * @ns: if that is root, a user namespace that it has made, or NULL; its claims hold it
- */
-struct distmind_claim_payer {
-	kuid_t uid;
-	const struct user_namespace *ns;
-};
+struct distmind_account;
 
 /**
  * struct distmind_claim - somebody waits for vgpus
  * @id: number
- * @payer: whom it counts for
+ * @account: whom it counts for, with the vgpus that it wants; the caller's
  * @owner: who, and under which label
  * @settings: of each vgpu
  * @count: how many vgpus
  * @flags: DISTMIND_ACQUIRE_*
  * @kind: wanted GPU kind, may be empty
  * @deadline: when the wait ends
+ * @granted: the vgpus are there, and count themselves
  * @answered: no longer in the table; under distmind_claim_lock
  * @error: of the answer, 0 if granted
  * @reason: of a refusal
@@ -39,13 +30,14 @@ struct distmind_claim_payer {
  */
 struct distmind_claim {
 	u32 id;
-	struct distmind_claim_payer payer;
+	struct distmind_account *account;
 	struct distmind_vgpu_owner owner;
 	struct distmind_vgpu_settings settings;
 	u32 count;
 	u32 flags;
 	char kind[DISTMIND_NAME_LEN];
 	ktime_t deadline;
+	bool granted;
 	bool answered;
 	int error;
 	char reason[DISTMIND_REASON_LEN];

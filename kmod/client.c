@@ -13,6 +13,7 @@
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 
+#include "account.h"
 #include "buffer.h"
 #include "client.h"
 #include "compat.h"
@@ -40,6 +41,8 @@ static void client_release(struct kref *ref)
 
 	xa_destroy(&client->handles);
 	distmind_vgpu_put(client->vgpu);
+	distmind_account_uncharge(client->account, DISTMIND_LIMIT_FILE, 1);
+	distmind_account_put(client->account);
 	kfree(client);
 }
 
@@ -56,6 +59,14 @@ static struct distmind_client *client_create(struct distmind_vgpu *vgpu, bool ho
 	client = kzalloc(sizeof(*client), GFP_KERNEL_ACCOUNT);
 	if (!client)
 		return ERR_PTR(-ENOMEM);
+	client->account = distmind_account_find();
+	if (IS_ERR(client->account)) {
+		err = PTR_ERR(client->account);
+		goto err_free;
+	}
+	err = distmind_account_charge(client->account, DISTMIND_LIMIT_FILE, 1);
+	if (err)
+		goto err_account;
 	xa_init_flags(&client->handles, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 	kref_init(&client->ref);
 	client->id = atomic64_inc_return(&last_id);
@@ -70,11 +81,17 @@ static struct distmind_client *client_create(struct distmind_vgpu *vgpu, bool ho
 		vgpu->client_count++;
 	}
 	spin_unlock(&vgpu->lock);
-	if (err) {
-		kfree(client);
-		return ERR_PTR(err);
-	}
+	if (err)
+		goto err_uncharge;
 	return client;
+
+err_uncharge:
+	distmind_account_uncharge(client->account, DISTMIND_LIMIT_FILE, 1);
+err_account:
+	distmind_account_put(client->account);
+err_free:
+	kfree(client);
+	return ERR_PTR(err);
 }
 
 static void client_destroy(struct distmind_client *client)
@@ -193,7 +210,7 @@ static int buffer_create(struct file *file, void *arg, void __user *user)
 	if (!create->size || !IS_ALIGNED(create->size, PAGE_SIZE) ||
 	    create->size > DISTMIND_BUFFER_MAX)
 		return -EINVAL;
-	buffer = distmind_buffer_create(client->vgpu, create->size, create->kind);
+	buffer = distmind_buffer_create(client->vgpu, client->account, create->size, create->kind);
 	if (IS_ERR(buffer))
 		return PTR_ERR(buffer);
 	err = distmind_handle_add(client, DISTMIND_HANDLE_BUFFER, buffer, true, &create->handle);
@@ -255,6 +272,7 @@ static int buffer_info(struct file *file, void *arg, void __user *user)
 
 static int buffer_export(struct file *file, void *arg, void __user *user)
 {
+	struct distmind_client *client = file->private_data;
 	struct distmind_buffer_export *export = arg;
 	struct distmind_buffer *buffer;
 	int ret = -EACCES;
@@ -262,8 +280,7 @@ static int buffer_export(struct file *file, void *arg, void __user *user)
 
 	if (export->pad || export->flags & ~DISTMIND_EXPORT__ALL)
 		return -EINVAL;
-	buffer = distmind_handle_get(file->private_data, DISTMIND_HANDLE_BUFFER, export->handle,
-				     &writable);
+	buffer = distmind_handle_get(client, DISTMIND_HANDLE_BUFFER, export->handle, &writable);
 	if (IS_ERR(buffer))
 		return PTR_ERR(buffer);
 	if (writable || !(export->flags & DISTMIND_EXPORT_RDWR))
@@ -283,7 +300,7 @@ static int timeline_create(struct file *file, void *arg, void __user *user)
 
 	if (create->pad)
 		return -EINVAL;
-	timeline = distmind_timeline_create(create->value, client->vgpu->id);
+	timeline = distmind_timeline_create(client->account, create->value, client->vgpu->id);
 	if (IS_ERR(timeline))
 		return PTR_ERR(timeline);
 	return distmind_handle_add(client, DISTMIND_HANDLE_TIMELINE, timeline, true,
@@ -302,6 +319,7 @@ static int timeline_destroy(struct file *file, void *arg, void __user *user)
 
 static int timeline_export(struct file *file, void *arg, void __user *user)
 {
+	struct distmind_client *client = file->private_data;
 	struct distmind_timeline_export *export = arg;
 	struct distmind_timeline *timeline;
 	int fd = -EACCES;
@@ -309,12 +327,12 @@ static int timeline_export(struct file *file, void *arg, void __user *user)
 
 	if (export->pad || export->flags & ~DISTMIND_EXPORT__ALL)
 		return -EINVAL;
-	timeline = distmind_handle_get(file->private_data, DISTMIND_HANDLE_TIMELINE,
-				       export->handle, &writable);
+	timeline = distmind_handle_get(client, DISTMIND_HANDLE_TIMELINE, export->handle,
+				       &writable);
 	if (IS_ERR(timeline))
 		return PTR_ERR(timeline);
 	if (writable || !(export->flags & DISTMIND_EXPORT_RDWR))
-		fd = distmind_timeline_export(timeline, export->flags);
+		fd = distmind_timeline_export(client->account, timeline, export->flags);
 	distmind_timeline_put(timeline);
 	if (fd < 0)
 		return fd;
@@ -348,7 +366,7 @@ static int queue_create(struct file *file, void *arg, void __user *user)
 	tenant = distmind_vgpu_get_tenant(client->vgpu);
 	if (IS_ERR(tenant))
 		return PTR_ERR(tenant);
-	queue = distmind_queue_create(tenant, create->kind, create->depth);
+	queue = distmind_queue_create(tenant, client->account, create->kind, create->depth);
 	distmind_tenant_put(tenant);
 	if (IS_ERR(queue))
 		return PTR_ERR(queue);
@@ -559,6 +577,7 @@ static void client_show_fdinfo(struct seq_file *m, struct file *file)
 		seq_printf(m, "distmind-gpu:\t%u\n", gpu);
 	seq_printf(m, "distmind-quota:\t%llu KiB\n", vgpu->settings.memory >> 10);
 	show_requests(m, vgpu);
+	distmind_account_show(client->account, m);
 }
 #endif
 

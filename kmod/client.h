@@ -6,6 +6,7 @@
 #include <linux/list.h>
 #include <linux/xarray.h>
 
+struct distmind_account;
 struct distmind_vgpu;
 struct file;
 
@@ -14,6 +15,7 @@ struct file;
  * @ref: held by the file, and while its handles are taken away
  * @id: tells this open file from others, whoever has copies of its descriptor
  * @vgpu: which; the client holds it
+ * @account: whose process has opened it, for whom its objects count; held
  * @in_vgpu: in @vgpu->clients; under the vgpu's lock
  * @handles: see handle.c
  * @holds_lease: the vgpu ends with this file
@@ -22,6 +24,7 @@ struct distmind_client {
 	struct kref ref;
 	u64 id;
 	struct distmind_vgpu *vgpu;
+	struct distmind_account *account;
 	struct list_head in_vgpu;
 	struct xarray handles;
 	bool holds_lease;

@@ -21,6 +21,7 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 
+#include "account.h"
 #include "buffer.h"
 #include "compat.h"
 #include "dmabuf.h"
@@ -146,6 +147,7 @@ static void dmabuf_release(struct dma_buf *dmabuf)
 	struct distmind_buffer *buffer = dmabuf->priv;
 
 	atomic_dec(&buffer->exports);
+	distmind_account_uncharge(buffer->account, DISTMIND_LIMIT_EXPORT, 1);
 	distmind_buffer_put(buffer);
 }
 
@@ -160,13 +162,16 @@ static const struct dma_buf_ops dmabuf_ops = {
 	.release = dmabuf_release,
 };
 
-/* Returns a descriptor. */
+/* Returns a descriptor, which counts for who has made the buffer. */
 int distmind_dmabuf_export(struct distmind_buffer *buffer, u32 flags)
 {
 	DEFINE_DMA_BUF_EXPORT_INFO(info);
 	struct dma_buf *dmabuf;
-	int fd;
+	int fd, err;
 
+	err = distmind_account_charge(buffer->account, DISTMIND_LIMIT_EXPORT, 1);
+	if (err)
+		return err;
 	info.ops = &dmabuf_ops;
 	info.size = distmind_buffer_size(buffer);
 	info.flags = flags & DISTMIND_EXPORT_RDWR ? O_RDWR : O_RDONLY;
@@ -176,6 +181,7 @@ int distmind_dmabuf_export(struct distmind_buffer *buffer, u32 flags)
 	dmabuf = dma_buf_export(&info);
 	if (IS_ERR(dmabuf)) {
 		atomic_dec(&buffer->exports);
+		distmind_account_uncharge(buffer->account, DISTMIND_LIMIT_EXPORT, 1);
 		distmind_buffer_put(buffer);
 		return PTR_ERR(dmabuf);
 	}

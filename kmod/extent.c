@@ -43,6 +43,9 @@ static struct distmind_extents *create(int fd, struct netlink_ext_ack *extack)
 		kfree(extents);
 		return ERR_PTR(err);
 	}
+	/* It watches. */
+	if (writable)
+		distmind_timeline_writer_put(extents->timeline);
 	mutex_init(&extents->lock);
 	return extents;
 }

@@ -14,6 +14,7 @@
 #include <linux/err.h>
 #include <linux/slab.h>
 
+#include "account.h"
 #include "buffer.h"
 #include "client.h"
 #include "handle.h"
@@ -44,7 +45,7 @@ static void buffer_hold(void *object)
 	distmind_buffer_get(object);
 }
 
-static void buffer_drop(void *object)
+static void buffer_drop(void *object, bool writable)
 {
 	distmind_buffer_put(object);
 }
@@ -55,7 +56,7 @@ static void queue_hold(void *object)
 }
 
 /* A queue ends with its handle. */
-static void queue_drop(void *object)
+static void queue_drop(void *object, bool writable)
 {
 	distmind_queue_end(object, -ECANCELED);
 	distmind_queue_put(object);
@@ -66,25 +67,28 @@ static void timeline_hold(void *object)
 	distmind_timeline_get(object);
 }
 
-static void timeline_drop(void *object)
+static void timeline_drop(void *object, bool writable)
 {
+	if (writable)
+		distmind_timeline_writer_put(object);
 	distmind_timeline_put(object);
 }
 
 static const struct {
 	void (*hold)(void *object);
 	/* With the handle's reference, without a lock. */
-	void (*drop)(void *object);
+	void (*drop)(void *object, bool writable);
 } types[DISTMIND_HANDLE__COUNT] = {
 	[DISTMIND_HANDLE_BUFFER] = { buffer_hold, buffer_drop },
 	[DISTMIND_HANDLE_QUEUE] = { queue_hold, queue_drop },
 	[DISTMIND_HANDLE_TIMELINE] = { timeline_hold, timeline_drop },
 };
 
-static void handle_drop(struct handle *handle)
+static void handle_drop(struct distmind_client *client, struct handle *handle)
 {
-	types[handle->type].drop(handle->object);
+	types[handle->type].drop(handle->object, handle->writable);
 	kfree(handle);
+	distmind_account_uncharge(client->account, DISTMIND_LIMIT_HANDLE, 1);
 }
 
 /* Why there is no such handle. */
@@ -93,16 +97,20 @@ static int missing(const struct distmind_client *client)
 	return READ_ONCE(client->vgpu->dead) ? -ENODEV : -ENOENT;
 }
 
-/* Takes over the reference to @object, also if it fails. */
+/* Takes over the reference to @object, and the right to write, also if it fails. */
 int distmind_handle_add(struct distmind_client *client, enum distmind_handle_type type,
 			void *object, bool writable, u32 *number)
 {
-	struct handle *handle = kmalloc(sizeof(*handle), GFP_KERNEL_ACCOUNT);
+	struct handle *handle;
 	int err;
 
+	err = distmind_account_charge(client->account, DISTMIND_LIMIT_HANDLE, 1);
+	if (err)
+		goto err_drop;
+	handle = kmalloc(sizeof(*handle), GFP_KERNEL_ACCOUNT);
 	if (!handle) {
-		types[type].drop(object);
-		return -ENOMEM;
+		err = -ENOMEM;
+		goto err_uncharge;
 	}
 	handle->type = type;
 	handle->writable = writable;
@@ -119,8 +127,14 @@ int distmind_handle_add(struct distmind_client *client, enum distmind_handle_typ
 		__xa_set_mark(&client->handles, *number, FIRST_TO_GO);
 	xa_unlock(&client->handles);
 	if (err)
-		handle_drop(handle);
+		handle_drop(client, handle);
 	return err == -EBUSY ? -ENOSPC : err;
+
+err_uncharge:
+	distmind_account_uncharge(client->account, DISTMIND_LIMIT_HANDLE, 1);
+err_drop:
+	types[type].drop(object, writable);
+	return err;
 }
 
 /* The object, with a reference, or why there is none. */
@@ -158,7 +172,7 @@ int distmind_handle_destroy(struct distmind_client *client, enum distmind_handle
 	xa_unlock(&client->handles);
 	if (!handle)
 		return missing(client);
-	handle_drop(handle);
+	handle_drop(client, handle);
 	return 0;
 }
 
@@ -177,7 +191,7 @@ bool distmind_handle_drop_one(struct distmind_client *client)
 	xa_unlock(&client->handles);
 	if (!handle)
 		return false;
-	handle_drop(handle);
+	handle_drop(client, handle);
 	return true;
 }
 

@@ -7,12 +7,16 @@
 #include <linux/refcount.h>
 #include <uapi/linux/distmind.h>
 
+struct distmind_account;
 struct distmind_buffer;
 struct distmind_queue;
 struct distmind_request;
 struct distmind_suspension;
 struct distmind_timeline;
 struct pid;
+
+/* Jobs that are ended, and waiters that are called, before the rest is somebody else's. */
+#define DISTMIND_ENDS_AT_ONCE 32
 
 /**
  * struct distmind_job_wait - what a job waits for
@@ -29,7 +33,8 @@ struct distmind_job_wait {
 /**
  * struct distmind_job - one piece of work
  * @ref: held by its queue until it has ended, and by a lane whose engine still has it
- * @link: in its queue, or in a list of jobs that have ended
+ * @link: in its queue, among those that have ended or not
+ * @account: for whom it counts; held
  * @queue: held
  * @request: what it belongs to, or NULL; held
  * @phase: enum distmind_request_phase: what it waits for or does; only with @request, and
@@ -49,11 +54,12 @@ struct distmind_job_wait {
  * @suspended: of a grant, its work that the vendor's hook has stopped, or NULL; whoever
  *	lets the grant go on or ends it must have that resumed
  * @pid: of a grant, the process that submitted it; held
- * @signal: what it signals, or NULL; held
+ * @signal: what it signals, or NULL; held, and the job is a writer of it
  * @signal_value: to which value
  * @in_signallers: in the tree of @signal, from its submission until it signals; empty
  *	before and after, see inherit.c
  * @wait_count: length of @waits, as far as they are used
+ * @wait_room: for how many there is room
  * @waited: how many of these are reached
  * @arg_count: length of @args and @buffers
  * @read_only: bit i: the range in argument i must not be written
@@ -64,6 +70,7 @@ struct distmind_job_wait {
 struct distmind_job {
 	refcount_t ref;
 	struct list_head link;
+	struct distmind_account *account;
 	struct distmind_queue *queue;
 	struct distmind_request *request;
 	u32 phase;
@@ -85,6 +92,7 @@ struct distmind_job {
 	u64 signal_value;
 	struct rb_node in_signallers;
 	u32 wait_count;
+	u32 wait_room;
 	u32 waited;
 	u32 arg_count;
 	u32 read_only;
@@ -93,7 +101,7 @@ struct distmind_job {
 	struct distmind_job_wait *waits;
 };
 
-struct distmind_job *distmind_job_alloc(u32 args, u32 waits);
+struct distmind_job *distmind_job_alloc(struct distmind_account *account, u32 args, u32 waits);
 void distmind_job_free(struct distmind_job *job);
 void distmind_job_get(struct distmind_job *job);
 void distmind_job_put(struct distmind_job *job);

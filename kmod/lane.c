@@ -43,10 +43,9 @@ static struct distmind_vgpu_stats *stats_of(const struct distmind_job *job)
 }
 
 /* Whoever watches the queue. */
-void distmind_lane_tell(const struct distmind_queue *queue)
+void distmind_lane_tell(struct distmind_queue *queue)
 {
-	if (queue->eventfd)
-		distmind_eventfd_signal(queue->eventfd);
+	distmind_queue_tell(queue);
 }
 
 bool distmind_lane_can_yield(const struct distmind_sched *sched, const struct distmind_lane *lane)

@@ -53,7 +53,7 @@ struct distmind_lane {
 void distmind_lane_step(struct distmind_lane *lane, enum distmind_lane_event event);
 u32 distmind_lane_index(const struct distmind_sched *sched, const struct distmind_lane *lane);
 bool distmind_lane_can_yield(const struct distmind_sched *sched, const struct distmind_lane *lane);
-void distmind_lane_tell(const struct distmind_queue *queue);
+void distmind_lane_tell(struct distmind_queue *queue);
 struct distmind_preempt distmind_lane_describe(const struct distmind_sched *sched,
 					       const struct distmind_lane *lane,
 					       const struct distmind_job *job, u32 rung);

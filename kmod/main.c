@@ -16,10 +16,12 @@
  *   heap       a gpu's address space     residency  who is in it
  *   extent     what fills weights        netlink  the operator's and the daemon's side
  *   table      objects by number         ledger   whether all of them went
+ *   account    what each user has, may have, and causes
  */
 #include <linux/init.h>
 #include <linux/module.h>
 
+#include "account.h"
 #include "gpu.h"
 #include "ledger.h"
 #include "netlink.h"
@@ -33,9 +35,12 @@ static int __init distmind_init(void)
 	int err;
 
 	distmind_ledger_init();
-	err = distmind_node_init();
+	err = distmind_account_init();
 	if (err)
 		goto err_ledger;
+	err = distmind_node_init();
+	if (err)
+		goto err_account;
 	err = distmind_netlink_init();
 	if (err)
 		goto err_node;
@@ -48,6 +53,8 @@ err_netlink:
 	distmind_netlink_exit();
 err_node:
 	distmind_node_exit();
+err_account:
+	distmind_account_exit();
 err_ledger:
 	distmind_ledger_exit();
 	return err;
@@ -59,9 +66,11 @@ static void __exit distmind_exit(void)
 	distmind_node_withdraw();
 	distmind_netlink_exit();
 	distmind_vgpu_exit();
+	distmind_account_drain();
 	distmind_gpu_exit();
 	distmind_room_exit();
 	distmind_claim_exit();
+	distmind_account_exit();
 	distmind_node_exit();
 	distmind_ledger_exit();
 }

@@ -14,6 +14,7 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
+#include "account.h"
 #include "compat.h"
 #include "gpu.h"
 #include "grant.h"
@@ -28,19 +29,135 @@
 #include "vgpu.h"
 
 /* Jobs and waits of a queue that are looked at before others get the lock. */
-#define ADVANCE_MAX 1024
+#define ADVANCE_MAX 64
 
-/* Others have had the lock. */
-void distmind_queue_resume(struct distmind_queue *queue, struct list_head *ended)
+/*
+ * It has jobs that have ended, or more that may: whoever has it in @ended sees to that, or
+ * already has it elsewhere. Under the scheduler's lock.
+ */
+void distmind_queue_settle_later(struct distmind_queue *queue, struct list_head *ended)
+{
+	if (queue->settling)
+		return;
+	queue->settling = true;
+	distmind_queue_get(queue);
+	list_add_tail(&queue->in_ended, ended);
+}
+
+/*
+ * The next of its jobs that has ended, for who has the queue in a list of ended ones. If
+ * there is none, and none can be found that ends by itself, the queue leaves that list.
+ */
+struct distmind_job *distmind_queue_take_ended(struct distmind_queue *queue, u32 *budget)
 {
 	struct distmind_sched *sched = &queue->tenant->gpu->sched;
+	struct distmind_job *job;
+	bool settled;
 	u64 now;
 
 	spin_lock(&sched->lock);
-	now = ktime_get_ns();
-	distmind_queue_advance(queue, now, ended);
-	distmind_sched_dispatch(sched, now);
+	if (queue->paused && list_empty(&queue->ended)) {
+		now = ktime_get_ns();
+		--*budget;
+		distmind_queue_advance(queue, now, NULL);
+		distmind_sched_dispatch(sched, now);
+	}
+	job = list_first_entry_or_null(&queue->ended, struct distmind_job, link);
+	if (job)
+		list_del_init(&job->link);
+	settled = !job && !queue->paused;
+	if (settled) {
+		queue->settling = false;
+		list_del(&queue->in_ended);
+	}
 	spin_unlock(&sched->lock);
+	if (settled)
+		distmind_queue_put(queue);
+	return job;
+}
+
+/* At the expense of who submits to it. */
+static void settle(struct distmind_chore *chore)
+{
+	struct distmind_queue *queue = container_of(chore, struct distmind_queue, settle);
+	LIST_HEAD(ended);
+
+	list_add(&queue->in_ended, &ended);
+	distmind_job_end_all(&ended);
+}
+
+/* Tell its eventfd as often as there was something to tell. */
+static void tell(struct distmind_chore *chore)
+{
+	struct distmind_queue *queue = container_of(chore, struct distmind_queue, tell);
+	int count;
+
+	mutex_lock(&queue->eventfd_lock);
+	for (count = atomic_xchg(&queue->tells, 0); count && queue->eventfd; count--)
+		distmind_eventfd_signal(queue->eventfd);
+	mutex_unlock(&queue->eventfd_lock);
+	distmind_queue_put(queue);
+}
+
+/*
+ * Whoever watches it, later: how many wait for its eventfd is its owner's business. Under
+ * the scheduler's lock.
+ */
+void distmind_queue_tell(struct distmind_queue *queue)
+{
+	if (!queue->eventfd)
+		return;
+	atomic_inc(&queue->tells);
+	distmind_queue_get(queue);
+	if (!distmind_account_post(queue->account, &queue->tell))
+		distmind_queue_put(queue);
+}
+
+/**
+ * struct distmind_queue_board - the page of a queue, which outlives it while it is mapped
+ * @ref: held by the queue and by each mapping
+ * @account: for whom the queue, or what is left of it, counts; held
+ * @page: or NULL: nobody watches
+ */
+struct distmind_queue_board {
+	struct kref ref;
+	struct distmind_account *account;
+	void *page;
+};
+
+static struct distmind_queue_board *board_create(struct distmind_account *account)
+{
+	struct distmind_queue_board *board;
+	int err;
+
+	err = distmind_account_charge(account, DISTMIND_LIMIT_QUEUE, 1);
+	if (err)
+		return ERR_PTR(err);
+	board = kzalloc(sizeof(*board), GFP_KERNEL_ACCOUNT);
+	if (!board) {
+		distmind_account_uncharge(account, DISTMIND_LIMIT_QUEUE, 1);
+		return ERR_PTR(-ENOMEM);
+	}
+	kref_init(&board->ref);
+	distmind_account_get(account);
+	board->account = account;
+	return board;
+}
+
+static void board_release(struct kref *ref)
+{
+	struct distmind_queue_board *board = container_of(ref, struct distmind_queue_board, ref);
+
+	if (board->page)
+		put_page(virt_to_page(board->page));
+	distmind_account_uncharge(board->account, DISTMIND_LIMIT_QUEUE, 1);
+	distmind_account_put(board->account);
+	kfree(board);
+}
+
+static void board_put(struct distmind_queue_board *board)
+{
+	kref_put(&board->ref, board_release);
 }
 
 static void waiter_hold(struct distmind_timeline_waiter *waiter)
@@ -72,7 +189,9 @@ struct distmind_queue *distmind_queue_of_waiter(struct distmind_timeline_waiter 
 	return container_of(waiter, struct distmind_queue, waiter);
 }
 
-struct distmind_queue *distmind_queue_create(struct distmind_tenant *tenant, u32 kind, u32 depth)
+/* It counts for @account. */
+struct distmind_queue *distmind_queue_create(struct distmind_tenant *tenant,
+					     struct distmind_account *account, u32 kind, u32 depth)
 {
 	struct distmind_sched *sched = &tenant->gpu->sched;
 	struct distmind_queue *queue;
@@ -81,6 +200,11 @@ struct distmind_queue *distmind_queue_create(struct distmind_tenant *tenant, u32
 	queue = kzalloc(sizeof(*queue), GFP_KERNEL_ACCOUNT);
 	if (!queue)
 		return ERR_PTR(-ENOMEM);
+	queue->board = board_create(account);
+	if (IS_ERR(queue->board)) {
+		err = PTR_ERR(queue->board);
+		goto err_free;
+	}
 	kref_init(&queue->ref);
 	queue->kind = kind;
 	queue->depth = depth;
@@ -92,18 +216,27 @@ struct distmind_queue *distmind_queue_create(struct distmind_tenant *tenant, u32
 	RB_CLEAR_NODE(&queue->waiter.node);
 	INIT_LIST_HEAD(&queue->jobs);
 	INIT_LIST_HEAD(&queue->room.in_tenant);
+	INIT_LIST_HEAD(&queue->ended);
+	distmind_chore_init(&queue->settle, settle);
+	distmind_chore_init(&queue->tell, tell);
+	mutex_init(&queue->eventfd_lock);
 	spin_lock(&sched->lock);
 	err = tenant->error;
 	if (!err)
 		list_add_tail(&queue->in_tenant, &tenant->queues);
 	spin_unlock(&sched->lock);
-	if (err) {
-		kfree(queue);
-		return ERR_PTR(err);
-	}
+	if (err)
+		goto err_board;
 	kref_get(&tenant->ref);
+	queue->account = account;
 	distmind_ledger_created(DISTMIND_OBJECT_QUEUE);
 	return queue;
+
+err_board:
+	board_put(queue->board);
+err_free:
+	kfree(queue);
+	return ERR_PTR(err);
 }
 
 static void queue_release(struct kref *ref)
@@ -111,16 +244,15 @@ static void queue_release(struct kref *ref)
 	struct distmind_queue *queue = container_of(ref, struct distmind_queue, ref);
 	struct distmind_sched *sched = &queue->tenant->gpu->sched;
 
-	WARN_ON(queue->count || queue->running || queue->waiting);
+	WARN_ON(queue->count || queue->running || queue->waiting || queue->settling);
 	spin_lock(&sched->lock);
 	distmind_inherit_drop(queue, ktime_get_ns());
 	list_del(&queue->in_tenant);
 	spin_unlock(&sched->lock);
 	distmind_tenant_put(queue->tenant);
-	if (queue->page)
-		put_page(virt_to_page(queue->page));
 	if (queue->eventfd)
 		eventfd_ctx_put(queue->eventfd);
+	board_put(queue->board);
 	kfree(queue);
 	distmind_ledger_destroyed(DISTMIND_OBJECT_QUEUE);
 }
@@ -159,7 +291,10 @@ void distmind_queue_drop_jobs(struct distmind_queue *queue, int error, struct li
 		policy_remove(&sched->policy[queue->kind], &queue->entity, ktime_get_ns());
 	}
 	/* At once, however many there are. */
-	list_splice_tail_init(&queue->jobs, ended);
+	if (!list_empty(&queue->jobs)) {
+		list_splice_tail_init(&queue->jobs, &queue->ended);
+		distmind_queue_settle_later(queue, ended);
+	}
 	queue->count = 0;
 	if (running) {
 		list_add(running, &queue->jobs);
@@ -183,9 +318,9 @@ void distmind_queue_end(struct distmind_queue *queue, int error)
 
 /*
  * Bring the first job as far as it gets without a lane: to a wait, to being
- * ready, or to its end, and then the next one. If there are many it pauses when
- * some have ended, and goes on when these are: the caller must see to that, by
- * distmind_job_end_all().
+ * ready, or to its end, and then the next one. If there are many it pauses, and goes on
+ * when others have had the lock: the caller must see to that, by distmind_job_end_all().
+ * @ended may be NULL if the queue is in such a list.
  */
 void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_head *ended)
 {
@@ -195,7 +330,7 @@ void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_h
 	u32 looks = 0;
 
 	lockdep_assert_held(&sched->lock);
-	WRITE_ONCE(queue->paused, false);
+	queue->paused = false;
 	while (!queue->running && !queue->waiting && !distmind_room_is_waiting(&queue->room) &&
 	       queue->entity.state == POLICY_IDLE &&
 	       (job = list_first_entry_or_null(&queue->jobs, struct distmind_job, link))) {
@@ -203,6 +338,8 @@ void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_h
 		int state = 1;
 
 		while (job->waited < job->wait_count) {
+			if (++looks > ADVANCE_MAX)
+				goto pause;
 			wait = &job->waits[job->waited];
 			state = distmind_timeline_arm(wait->timeline, &queue->waiter, wait->value);
 			if (state <= 0)
@@ -215,12 +352,9 @@ void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_h
 					       DISTMIND_REQUEST_PHASE_ORDER, now);
 			distmind_inherit_waits(queue, job, now);
 		} else if (state < 0 || job->type == DISTMIND_JOB_BARRIER) {
-			looks += 1 + job->waited;
 			distmind_job_end(job, min(state, 0), ended);
-			if (looks >= ADVANCE_MAX) {
-				WRITE_ONCE(queue->paused, true);
-				break;
-			}
+			if (++looks > ADVANCE_MAX)
+				goto pause;
 		} else {
 			if (!job->ready_ns)
 				job->ready_ns = now;
@@ -238,6 +372,11 @@ void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_h
 			trace_distmind_job_ready(job);
 		}
 	}
+	return;
+
+pause:
+	queue->paused = true;
+	distmind_queue_settle_later(queue, ended);
 }
 
 /* From now on its owner is told; @fd names whom, or is -1. */
@@ -258,11 +397,16 @@ int distmind_queue_watch(struct distmind_queue *queue, int fd)
 			eventfd_ctx_put(eventfd);
 		return -ENOMEM;
 	}
+	/* Its worker may be about to tell the old one. */
+	mutex_lock(&queue->eventfd_lock);
 	spin_lock(&sched->lock);
 	swap(queue->eventfd, eventfd);
-	if (!queue->page)
+	if (!queue->page) {
+		queue->board->page = page;
 		swap(queue->page, page);
+	}
 	spin_unlock(&sched->lock);
+	mutex_unlock(&queue->eventfd_lock);
 	if (page)
 		put_page(virt_to_page(page));
 	if (eventfd)
@@ -270,9 +414,28 @@ int distmind_queue_watch(struct distmind_queue *queue, int fd)
 	return 0;
 }
 
+static void board_vma_open(struct vm_area_struct *vma)
+{
+	struct distmind_queue_board *board = vma->vm_private_data;
+
+	kref_get(&board->ref);
+}
+
+static void board_vma_close(struct vm_area_struct *vma)
+{
+	board_put(vma->vm_private_data);
+}
+
+static const struct vm_operations_struct board_vm_ops = {
+	.open = board_vma_open,
+	.close = board_vma_close,
+};
+
 /* The page, read-only; it stays when the queue goes. */
 int distmind_queue_mmap(struct distmind_queue *queue, struct vm_area_struct *vma)
 {
+	int err;
+
 	if (!queue->page)
 		return -EBADFD;
 	if (!(vma->vm_flags & VM_MAYSHARE) || vma_pages(vma) != 1)
@@ -280,7 +443,13 @@ int distmind_queue_mmap(struct distmind_queue *queue, struct vm_area_struct *vma
 	if (vma->vm_flags & VM_WRITE)
 		return -EACCES;
 	vm_flags_mod(vma, VM_DONTEXPAND | VM_DONTDUMP, VM_MAYWRITE);
-	return vm_insert_page(vma, vma->vm_start, virt_to_page(queue->page));
+	err = vm_insert_page(vma, vma->vm_start, virt_to_page(queue->page));
+	if (err)
+		return err;
+	kref_get(&queue->board->ref);
+	vma->vm_private_data = queue->board;
+	vma->vm_ops = &board_vm_ops;
+	return 0;
 }
 
 /*

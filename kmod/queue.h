@@ -4,13 +4,16 @@
 
 #include <linux/kref.h>
 #include <linux/list.h>
+#include <linux/mutex.h>
 #include <uapi/linux/distmind.h>
 
+#include "account.h"
 #include "inherit.h"
 #include "policy/policy.h"
 #include "room.h"
 #include "timeline.h"
 
+struct distmind_queue_board;
 struct distmind_queue_page;
 struct distmind_request;
 struct distmind_tenant;
@@ -24,19 +27,28 @@ struct vm_area_struct;
  * @kind: which lanes run it
  * @depth: how many jobs it may have
  * @count: how many it has
+ * @board: has its page, and counts for the account; held
+ * @account: who pays for what it causes; held by @board
  * @jobs: in order; the first one may be running
+ * @ended: jobs that have ended and are still to be signalled, in order
+ * @settling: it is in a list of queues that have such, or its chore is: whoever has it
+ *	there ends them, and advances it if it is paused
+ * @in_ended: in such a list
+ * @settle: does it later
  * @entity: stands for the first job in the policies
  * @inherit: whom it lends its place to by waiting, and whose it has
  * @waiter: waits for what the first job waits for
  * @waiting: @waiter is armed or about to be called
  * @running: the first job is on a lane
  * @room: the first job waits for room in the heap, see room.c
- * @paused: its jobs were not advanced as far as they could be: whoever ends the ones
- *	before goes on
+ * @paused: its jobs were not advanced as far as they could be
  * @in_tenant: in the tenant's list
  * @error: 0, or why it has ended
  * @page: what its owner sees, or NULL: nobody watches
- * @eventfd: whom to tell, or NULL
+ * @eventfd: whom to tell, or NULL; changed under @eventfd_lock too
+ * @eventfd_lock: held while it is told
+ * @tell: tells it
+ * @tells: how often
  * @grant: number of the grant that has a lane, or that is suspended; 0 for none
  * @grants: the last such number
  */
@@ -46,7 +58,13 @@ struct distmind_queue {
 	u32 kind;
 	u32 depth;
 	u32 count;
+	struct distmind_queue_board *board;
+	struct distmind_account *account;
 	struct list_head jobs;
+	struct list_head ended;
+	bool settling;
+	struct list_head in_ended;
+	struct distmind_chore settle;
 	struct policy_entity entity;
 	struct distmind_inherit inherit;
 	struct distmind_timeline_waiter waiter;
@@ -58,18 +76,25 @@ struct distmind_queue {
 	int error;
 	struct distmind_queue_page *page;
 	struct eventfd_ctx *eventfd;
+	struct mutex eventfd_lock; /* see above */
+	struct distmind_chore tell;
+	atomic_t tells;
 	u64 grant;
 	u64 grants;
 };
 
-struct distmind_queue *distmind_queue_create(struct distmind_tenant *tenant, u32 kind, u32 depth);
+struct distmind_queue *distmind_queue_create(struct distmind_tenant *tenant,
+					     struct distmind_account *account, u32 kind,
+					     u32 depth);
 void distmind_queue_end(struct distmind_queue *queue, int error);
 struct distmind_queue *distmind_queue_of_waiter(struct distmind_timeline_waiter *waiter);
 void distmind_queue_get(struct distmind_queue *queue);
 void distmind_queue_put(struct distmind_queue *queue);
 int distmind_queue_submit(struct distmind_queue *queue, struct list_head *jobs,
 			  const struct distmind_submit *submit, struct distmind_request *request);
-void distmind_queue_resume(struct distmind_queue *queue, struct list_head *ended);
+void distmind_queue_settle_later(struct distmind_queue *queue, struct list_head *ended);
+struct distmind_job *distmind_queue_take_ended(struct distmind_queue *queue, u32 *budget);
+void distmind_queue_tell(struct distmind_queue *queue);
 void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_head *ended);
 int distmind_queue_watch(struct distmind_queue *queue, int eventfd);
 int distmind_queue_mmap(struct distmind_queue *queue, struct vm_area_struct *vma);

@@ -18,6 +18,7 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "account.h"
 #include "buffer.h"
 #include "client.h"
 #include "extent.h"
@@ -187,9 +188,12 @@ static int resolve_job(struct distmind_client *client, struct distmind_queue *qu
 					       &writable);
 		if (IS_ERR(timeline))
 			return PTR_ERR(timeline);
-		job->signal = timeline;
-		if (!writable)
+		if (!writable) {
+			distmind_timeline_put(timeline);
 			return -EACCES;
+		}
+		distmind_timeline_writer_get(timeline);
+		job->signal = timeline;
 	}
 	job->signal_value = desc->signal_value;
 	job->type = desc->type;
@@ -238,9 +242,9 @@ static int build_job(struct distmind_client *client, struct distmind_queue *queu
 	if (err)
 		return err;
 	/* A wait for each that is asked for, and one for each range that is being loaded. */
-	job = distmind_job_alloc(desc->args, desc->waits + desc->args);
-	if (!job)
-		return -ENOMEM;
+	job = distmind_job_alloc(queue->account, desc->args, desc->waits + desc->args);
+	if (IS_ERR(job))
+		return PTR_ERR(job);
 	list_add_tail(&job->link, jobs);
 	return resolve_job(client, queue, batch, desc, job);
 }
@@ -311,6 +315,7 @@ int distmind_submit_call(struct file *file, void *arg, void __user *user)
 		err = submit_batch(client, queue, submit, &batch);
 		free_batch(&batch);
 	}
+	distmind_account_help(queue->account);
 	distmind_queue_put(queue);
 	if (err && put_user(submit->failed, &where->failed))
 		return -EFAULT;

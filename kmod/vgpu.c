@@ -15,6 +15,7 @@
 #include <linux/netlink.h>
 #include <linux/slab.h>
 
+#include "account.h"
 #include "client.h"
 #include "compat.h"
 #include "ioctl.h"
@@ -33,6 +34,10 @@ static void vgpu_release(struct device *dev)
 	struct distmind_vgpu *vgpu = container_of(dev, struct distmind_vgpu, dev);
 
 	WARN_ON(vgpu->gpu || vgpu->used || vgpu->client_count);
+	if (vgpu->account) {
+		distmind_account_uncharge(vgpu->account, DISTMIND_LIMIT_VGPU, 1);
+		distmind_account_put(vgpu->account);
+	}
 	kfree(vgpu);
 	distmind_ledger_destroyed(DISTMIND_OBJECT_VGPU);
 }
@@ -146,7 +151,7 @@ struct distmind_vgpu *distmind_vgpu_create(const struct distmind_vgpu_owner *own
 	struct distmind_vgpu *vgpu;
 	int err;
 
-	vgpu = kzalloc(sizeof(*vgpu), GFP_KERNEL);
+	vgpu = kzalloc(sizeof(*vgpu), GFP_KERNEL_ACCOUNT);
 	if (!vgpu)
 		return ERR_PTR(-ENOMEM);
 	distmind_ledger_created(DISTMIND_OBJECT_VGPU);

@@ -14,6 +14,7 @@
 #include "request.h"
 #include "table.h"
 
+struct distmind_account;
 struct distmind_client;
 struct distmind_tenant;
 struct netlink_ext_ack;
@@ -81,6 +82,7 @@ struct distmind_vgpu_owner {
  * @cdev: its node
  * @id: the N of vgpuN
  * @owner: whose it is, never changes
+ * @account: for whom it counts, or NULL: an operator has made it; held
  * @on_gpu: in @gpu->vgpus; under distmind_pool_lock
  * @gpu: what backs it, or NULL; changed under distmind_pool_lock and @lock
  * @lock: guards what follows; a spinlock, so that nobody allocates memory under it
@@ -99,6 +101,7 @@ struct distmind_vgpu {
 	struct cdev cdev;
 	u32 id;
 	struct distmind_vgpu_owner owner;
+	struct distmind_account *account;
 	struct list_head on_gpu;
 	struct distmind_gpu *gpu;
 	spinlock_t lock; /* see above */

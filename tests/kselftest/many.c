@@ -96,7 +96,7 @@ static int crowd_end(struct crowd *crowd, int error)
 	int count = 0;
 
 	for (int i = 0; i < QUEUES; i++) {
-		int err = distmind_timeline_status(crowd->done[i], 1);
+		int err = distmind_timeline_wait(crowd->done[i], 1, 10000);
 
 		count += err == error || (i % 2 == 0 && err == -ECANCELED);
 		distmind_timeline_destroy(crowd->done[i]);
@@ -117,9 +117,9 @@ TEST_F(many, queues_end_when_their_vgpu_is_parked)
 	ASSERT_EQ(0, pthread_create(&thread, NULL, crowd_thin, crowd));
 	ASSERT_EQ(0, distmind_pool_vgpu_set(self->pool, &record, DISTMIND_SET_GPU));
 	pthread_join(thread, NULL);
+	EXPECT_EQ(QUEUES, crowd_end(crowd, -ESTALE));
 	ASSERT_EQ(0, distmind_pool_vgpu(self->pool, self->id, &record));
 	EXPECT_EQ(0, record.queued);
-	EXPECT_EQ(QUEUES, crowd_end(crowd, -ESTALE));
 	free(crowd);
 }
 
@@ -146,9 +146,9 @@ TEST_F(many, queues_of_several_end_with_their_gpu)
 	close(engine);
 	for (int i = 0; i < 2; i++) {
 		pthread_join(threads[i], NULL);
+		EXPECT_EQ(QUEUES, crowd_end(&crowds[i], -EOWNERDEAD));
 		ASSERT_EQ(0, distmind_pool_vgpu(self->pool, records[i].id, &records[i]));
 		EXPECT_EQ(0, records[i].queued);
-		EXPECT_EQ(QUEUES, crowd_end(&crowds[i], -EOWNERDEAD));
 		distmind_vgpu_close(vgpus[i]);
 		EXPECT_EQ(0, distmind_pool_vgpu_delete(self->pool, records[i].id));
 	}

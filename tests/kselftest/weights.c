@@ -4,6 +4,7 @@
  * is on its way from the memory pool. The test is the daemon that owns the buffer
  * and loads it, the tenant, and the engine.
  */
+#include <poll.h>
 #include <sys/eventfd.h>
 
 #include "kselftest_harness.h"
@@ -160,6 +161,7 @@ TEST_F(weights, who_may_only_watch_does_not_keep_others_from_watching)
 {
 	struct distmind_timeline *watched;
 	int fd, event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), err, count = 0;
+	struct pollfd told = { .fd = event, .events = POLLIN };
 	eventfd_t value;
 
 	ASSERT_LE(0, event);
@@ -175,11 +177,13 @@ TEST_F(weights, who_may_only_watch_does_not_keep_others_from_watching)
 	EXPECT_EQ(0, distmind_timeline_watch(self->load, 1, event));
 	EXPECT_EQ(0, distmind_timeline_watch(self->load, 3, event));
 	ASSERT_EQ(0, distmind_timeline_signal(self->load, 2));
+	ASSERT_EQ(1, poll(&told, 1, 10000));
 	EXPECT_EQ(0, eventfd_read(event, &value));
 	EXPECT_EQ(1, value);
 	/* And what he watched goes with him. */
 	distmind_timeline_destroy(watched);
 	ASSERT_EQ(0, distmind_timeline_fail(self->load, 3, -EIO));
+	ASSERT_EQ(1, poll(&told, 1, 10000));
 	EXPECT_EQ(0, eventfd_read(event, &value));
 	EXPECT_EQ(1, value);
 	close(event);
@@ -325,6 +329,25 @@ TEST_F(weights, a_load_that_fails_fails_what_waits_for_it_and_nothing_else)
 	EXPECT_EQ(-EIO, distmind_timeline_wait(self->done, 2, 10000));
 	EXPECT_EQ(0, distmind_timeline_status(self->load, 1));
 	EXPECT_EQ(-EIO, distmind_timeline_status(self->load, 4));
+}
+
+TEST_F(weights, the_death_of_the_loader_fails_what_waits_for_it_and_nothing_else)
+{
+	ASSERT_EQ(0, install(self, 16, 4, false));
+	ASSERT_EQ(0, use(self, 0, SIZE / 4, 1));
+	ASSERT_EQ(0, use(self, SIZE - 1, 1, 2));
+	ASSERT_EQ(0, distmind_timeline_signal(self->load, 1));
+	EXPECT_EQ(0, distmind_timeline_wait(self->done, 1, 10000));
+	EXPECT_EQ(-ETIMEDOUT, distmind_timeline_wait(self->done, 2, 50));
+	/* Whatever it had open is closed. */
+	distmind_timeline_destroy(self->load);
+	self->load = NULL;
+	EXPECT_EQ(-EOWNERDEAD, distmind_timeline_wait(self->done, 2, 10000));
+	/* What had arrived is there. */
+	distmind_timeline_destroy(self->done);
+	ASSERT_EQ(0, distmind_timeline_create(self->tenant, 0, &self->done));
+	ASSERT_EQ(0, use(self, 0, SIZE / 4, 1));
+	EXPECT_EQ(0, distmind_timeline_wait(self->done, 1, 10000));
 }
 
 /*

@@ -35,7 +35,9 @@
  *   ENODEV       the vgpu is gone: its lease ended or it was deleted
  *   ENXIO        the vgpu is parked: no gpu backs it at the moment
  *   EOWNERDEAD   the vgpu's gpu is lost: its engine died
- *   EDQUOT       the vgpu's memory quota does not allow it
+ *   EDQUOT       the vgpu's memory quota does not allow it, or the user has as many of
+ *                these as a user may have (fdinfo says how many these are)
+ *   EAGAIN       the same, of what goes by itself: claims, jobs, waits; try again later
  *   ENOSPC       the gpu's heap is too small for it
  *   ENOMEM       the host, or the caller's memory cgroup, is out of memory
  *   ESTALE       the queue has ended: the vgpu was bound to another gpu
@@ -468,6 +470,9 @@ struct distmind_timeline_page {
  * @value: where it begins
  * @handle: out, its name in this open file, never 0
  * @pad: must be 0
+ *
+ * When nobody is left who can signal it, no handle and no descriptor with that right and
+ * no job that will, the values that were not reached fail with EOWNERDEAD.
  */
 struct distmind_timeline_create {
 	__aligned_u64 value;
@@ -558,7 +563,7 @@ struct distmind_timeline_fail {
 /**
  * struct distmind_timeline_watch - signal an eventfd when a value is reached
  * @value: which
- * @eventfd: signalled once, if this descriptor is still open then
+ * @eventfd: signalled once, soon after, if this descriptor is still open then
  * @pad: must be 0
  *
  * Errors: ENOSPC 64 values are watched by this descriptor.
