@@ -4,6 +4,8 @@
 #include "rdma_fake.h"
 #include "service_host.h"
 
+#include <dirent.h>
+
 #define MEMORY (16U << 20) /* of each host */
 
 static int setup_donor(void **state)
@@ -206,8 +208,23 @@ static void what_the_disk_has_no_room_for_is_fetched_later(void **state)
 	free_sample(&sample);
 }
 
+/* Files of the spool that are no whole chunk. */
+static unsigned int partial_files(void)
+{
+	unsigned int count = 0;
+	struct dirent *entry;
+	DIR *spool = opendir(bed.config.spool);
+
+	assert_non_null(spool);
+	while ((entry = readdir(spool)))
+		count += entry->d_name[0] != '.' && strchr(entry->d_name, '.');
+	closedir(spool);
+	return count;
+}
+
 static void a_daemon_that_stops_while_it_fetches_leaves_nothing_behind(void **state)
 {
+	struct memory_arena_stats stats;
 	struct sample sample;
 
 	(void)state;
@@ -219,6 +236,13 @@ static void a_daemon_that_stops_while_it_fetches_leaves_nothing_behind(void **st
 	disk_reset();
 	stop_daemon();
 	start_daemon();
+	/* What is there is whole, is told, and nothing else is kept. */
+	wait_until(!bed.models->chunks.restore.under_way);
+	assert_int_equal(partial_files(), 0);
+	wait_until(chunks_held(&sample) == chunks_here(&sample));
+	memory_arena_stats(bed.models->chunks.arena, &stats);
+	assert_int_equal(stats.filling + stats.doomed + stats.pins, 0);
+	assert_int_equal(stats.chunks, chunks_here(&sample));
 	free_sample(&sample);
 }
 
