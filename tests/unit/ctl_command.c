@@ -668,7 +668,7 @@ static void help_has_room_for_the_noun_with_most_verbs(void **state)
 	(void)state;
 	assert_int_equal(column_of(help.out, "the models of the memory pool"), column);
 	assert_int_equal(column_of(help.out, "the version"), column);
-	assert_true(column > column_of(help.out, "|replicas ") + (long)strlen("|replicas "));
+	assert_true(column > column_of(help.out, "|chown ") + (long)strlen("|chown "));
 	outcome_free(&help);
 }
 
