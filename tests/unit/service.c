@@ -258,6 +258,7 @@ static void verify_finds_what_is_damaged(void **state)
 	message_clear(&reply);
 	/* Nobody gets it any more, and the pool knows how many this host has had. */
 	expect_refusal(fd, load_op("net"), NULL, 0, "ENODATA", "push the model again");
+	let_memory_go();
 	assert_int_equal(fake.buffers, 0);
 	wait_until(catalog_host_find(bed.models->catalog, "a")->damaged == 1);
 	hang_up(fd);
@@ -276,6 +277,7 @@ static void a_load_finds_what_is_damaged_and_names_the_host(void **state)
 	fd = connect_client();
 	expect_refusal(fd, load_op("net"), NULL, 0, "EBADMSG",
 		       "is damaged on a, and nobody else has it: push the model again");
+	let_memory_go();
 	assert_int_equal(fake.buffers, 0);
 	wait_until(catalog_host_find(bed.models->catalog, "a")->damaged == 1);
 	assert_false(catalog_holds(bed.models->catalog,

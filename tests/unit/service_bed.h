@@ -146,6 +146,12 @@ static inline void hang_up(int fd)
 	wait_until(bed.models->service.count < before);
 }
 
+/* Memory of the gpu that is being given back has been. */
+static inline void let_memory_go(void)
+{
+	wait_until(!errands_of(bed.models->weights.errands, ERRANDS_GPU(FAKE_GPU)));
+}
+
 /* The reply that ends an exchange; what it brings is the caller's. */
 static inline struct message receive(int fd)
 {

@@ -11,6 +11,7 @@
 #include <distmind.h>
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -301,6 +302,8 @@ struct distmind_queue {
 };
 
 static struct distmind_queue *fake_queue;
+/* The lane works while queues come and go by errands. */
+static pthread_mutex_t fake_lane = PTHREAD_MUTEX_INITIALIZER;
 
 int distmind_batch_create(struct distmind_batch **batch)
 {
@@ -354,15 +357,19 @@ int distmind_queue_create(struct distmind_vgpu *vgpu, enum distmind_lane_kind ki
 	(void)vgpu;
 	(void)depth;
 	assert_int_equal(kind, DISTMIND_LANE_COPY);
+	pthread_mutex_lock(&fake_lane);
 	*queue = fake_queue = calloc(1, sizeof(**queue));
+	pthread_mutex_unlock(&fake_lane);
 	return 0;
 }
 
 void distmind_queue_destroy(struct distmind_queue *queue)
 {
+	pthread_mutex_lock(&fake_lane);
 	if (queue)
 		fake_queue = NULL;
 	free(queue);
+	pthread_mutex_unlock(&fake_lane);
 }
 
 int distmind_queue_submit(struct distmind_queue *queue, const struct distmind_batch *batch,
@@ -372,12 +379,15 @@ int distmind_queue_submit(struct distmind_queue *queue, const struct distmind_ba
 	assert_int_equal(queue->batch.count, 0);
 	/* Later they would wait for themselves. */
 	assert_int_equal(fake.extents, 0);
+	pthread_mutex_lock(&fake_lane);
 	queue->batch = *batch;
+	pthread_mutex_unlock(&fake_lane);
 	return 0;
 }
 
 static inline void fake_copy_lane(void)
 {
+	pthread_mutex_lock(&fake_lane);
 	while (!fake.copies_wait && fake_queue && fake_queue->next < fake_queue->batch.count &&
 	       fake_queue->batch.jobs[fake_queue->next].waits->value >=
 		       fake_queue->batch.jobs[fake_queue->next].wait) {
@@ -388,6 +398,7 @@ static inline void fake_copy_lane(void)
 		distmind_timeline_signal(fake_queue->batch.jobs[i].signals,
 					 fake_queue->batch.jobs[i].signal);
 	}
+	pthread_mutex_unlock(&fake_lane);
 }
 
 /* The timeline that copies signal, and the one that the first of those to come waits for. */

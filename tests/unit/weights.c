@@ -20,6 +20,7 @@ static void one_copy_is_shared_until_the_last_use_ends(void **state)
 	second = ask(b, load_op("net"), NULL, 0);
 	check_weights(&second, &sample);
 	assert_true(json_is_true(json_object_get(second.body, "cached")));
+	let_memory_go();
 	assert_int_equal(fake.buffers, 1);
 	message_clear(&first);
 	message_clear(&second);
@@ -32,11 +33,13 @@ static void one_copy_is_shared_until_the_last_use_ends(void **state)
 	expect_refusal(c, op("evict", "net"), NULL, 0, "EBUSY", "1 uses");
 	hang_up(b);
 	/* Cached, until somebody says otherwise. */
+	let_memory_go();
 	assert_int_equal(fake.buffers, 1);
 	reply = ask(c, op("evict", "net"), NULL, 0);
 	expect_ok(&reply);
 	assert_true(field(&reply, "freed_bytes") >= LAYERS * 300000);
 	message_clear(&reply);
+	let_memory_go();
 	assert_int_equal(fake.buffers, 0);
 	assert_int_equal(fake.used, 0);
 	hang_up(c);
@@ -76,6 +79,7 @@ static void the_least_useful_copy_makes_room(void **state)
 	hang_up(fd);
 	fd = connect_client();
 	load_sample(fd, &b);
+	let_memory_go();
 	assert_int_equal(fake.buffers, 1);
 	assert_int_equal(weights_gpus(&bed.models->weights,
 				      manifests_find(catalog_model_find(bed.models->catalog, "b")),
@@ -132,6 +136,7 @@ static void staged_weights_come_by_the_copy_lane(void **state)
 	assert_string_equal(json_string_value(json_object_get(reply.body, "form")), "staged");
 	message_clear(&reply);
 	/* What was only needed on the way is gone, and with it its quota. */
+	let_memory_go();
 	assert_int_equal(fake.buffers, 1);
 	assert_int_equal(fake.timelines, 1);
 	assert_null(fake_queue);
@@ -154,10 +159,12 @@ static void a_preload_has_no_use(void **state)
 		    NULL, 0);
 	expect_ok(&reply);
 	message_clear(&reply);
+	let_memory_go();
 	assert_int_equal(fake.buffers, 1);
 	reply = ask(fd, op("evict", "net"), NULL, 0);
 	expect_ok(&reply);
 	message_clear(&reply);
+	let_memory_go();
 	assert_int_equal(fake.buffers, 0);
 	expect_refusal(fd, json_pack("{s:s, s:s, s:i}", "op", "preload", "model", "net", "gpu", 9),
 		       NULL, 0, "ENOENT", "gpu 9");
@@ -195,6 +202,7 @@ static void bytes_that_the_gpu_has_are_copied_from_there(void **state)
 			 0);
 	memory_arena_unpin(bed.models->chunks.arena, chunk);
 	cache(&tuned);
+	let_memory_go();
 	assert_int_equal(fake.buffers, 2);
 	free_sample(&base);
 	free_sample(&tuned);
@@ -217,6 +225,7 @@ static void what_nobody_holds_is_named(void **state)
 	fd = connect_client();
 	expect_refusal(fd, load_op("net"), NULL, 0, "ENODATA", text);
 	/* Nothing of it is left. */
+	let_memory_go();
 	assert_int_equal(fake.buffers, 0);
 	assert_int_equal(fake.timelines, 0);
 	hang_up(fd);
@@ -294,10 +303,12 @@ static void a_lost_gpu_takes_its_weights_along(void **state)
 	see_pool(&inventory, DISTMIND_GPU_STATE_READY, 0);
 	assert_false(weights_follow(&bed.models->weights, &inventory));
 	forget_pool(&inventory);
+	let_memory_go();
 	assert_int_equal(fake.buffers, 1);
 	see_pool(&inventory, DISTMIND_GPU_STATE_LOST, 0);
 	assert_true(weights_follow(&bed.models->weights, &inventory));
 	forget_pool(&inventory);
+	let_memory_go();
 	assert_int_equal(fake.buffers, 0);
 	assert_int_equal(fake.vgpus, 0);
 	/* Its user is still there, and can load again. */
@@ -327,6 +338,7 @@ static void who_waits_for_weights_to_be_verified_is_told_of_a_lost_gpu(void **st
 	see_pool(&inventory, DISTMIND_GPU_STATE_LOST, 0);
 	assert_true(weights_follow(&bed.models->weights, &inventory));
 	forget_pool(&inventory);
+	let_memory_go();
 	assert_int_equal(fake.buffers, 0);
 	reply = receive(fd);
 	assert_string_equal(json_string_value(json_object_get(reply.body, "errno")), "EOWNERDEAD");
@@ -350,14 +362,17 @@ static void a_gpu_that_is_drained_is_left_when_the_last_use_ends(void **state)
 	reply = ask(fd, load_op("net"), NULL, 0);
 	expect_ok(&reply);
 	message_clear(&reply);
+	let_memory_go();
 	assert_int_equal(fake.buffers, 2);
 	see_pool(&inventory, DISTMIND_GPU_STATE_DRAINING, 0);
 	weights_follow(&bed.models->weights, &inventory);
 	forget_pool(&inventory);
 	/* It goes on with what it has. */
+	let_memory_go();
 	assert_int_equal(fake.buffers, 1);
 	assert_int_equal(fake.vgpus, 1);
 	hang_up(fd);
+	let_memory_go();
 	assert_int_equal(fake.buffers, 0);
 	assert_int_equal(fake.vgpus, 0);
 	free_sample(&unused);
@@ -384,9 +399,11 @@ static void a_claim_that_fits_nowhere_gets_the_room_of_the_cache(void **state)
 	message_clear(&reply);
 	see_pool(&inventory, DISTMIND_GPU_STATE_READY, fake.memory);
 	assert_false(weights_follow(&bed.models->weights, &inventory));
+	let_memory_go();
 	assert_int_equal(fake.buffers, 1);
 	hang_up(fd);
 	assert_true(weights_follow(&bed.models->weights, &inventory));
+	let_memory_go();
 	assert_int_equal(fake.buffers, 0);
 	forget_pool(&inventory);
 	free_sample(&sample);

@@ -317,6 +317,7 @@ static void a_load_that_was_given_up_is_not_given_to_the_next(void **state)
 	receive_weights(b, &sample);
 	hang_up(b);
 	wait_until(!donor.transfer);
+	let_memory_go();
 	assert_int_equal(fake.buffers, 1);
 	free_sample(&sample);
 }

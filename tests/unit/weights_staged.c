@@ -67,8 +67,10 @@ static void a_model_of_more_than_half_the_gpu_fits(void **state)
 	fd = connect_client();
 	say(fd, staged_op("net"), NULL, 0);
 	receive_weights(fd, &sample);
+	let_memory_go();
 	assert_int_equal(fake.peak, fake.memory);
 	/* The ring is gone, and with it its quota. */
+	let_memory_go();
 	assert_int_equal(fake.used, size);
 	assert_int_equal(fake.quota, size);
 	hang_up(fd);
@@ -168,6 +170,7 @@ static void a_small_model_takes_no_more_than_itself(void **state)
 	assert_int_equal(fake_arrival()->value, fake_queue->batch.count);
 	fake.copies_wait = false;
 	receive_weights(fd, &sample);
+	let_memory_go();
 	assert_int_equal(fake.peak, 2 * size);
 	hang_up(fd);
 	free_sample(&sample);

@@ -50,6 +50,7 @@ static void an_intact_copy_is_shared_once_it_is_verified(void **state)
 		check_weights(&reply, &sample);
 		assert_true(json_is_true(json_object_get(reply.body, "cached")));
 		message_clear(&reply);
+		let_memory_go();
 		assert_int_equal(fake.buffers, 1);
 	}
 	for (int i = 0; i < 3; i++)
@@ -71,13 +72,16 @@ static void a_damaged_copy_is_left_to_those_who_have_it(void **state)
 	expect_refusal(fd, verified_op("net"), NULL, 0, "EBADMSG", "is damaged: load it again");
 	expect_refusal(fd, op("state", "net"), NULL, 0, "EBADMSG", "is damaged");
 	/* Its user goes on; whoever comes gets another one. */
+	let_memory_go();
 	assert_int_equal(fake.buffers, 1);
 	reply = ask(fd, verified_op("net"), NULL, 0);
 	check_weights(&reply, &sample);
 	assert_true(json_is_false(json_object_get(reply.body, "cached")));
 	message_clear(&reply);
+	let_memory_go();
 	assert_int_equal(fake.buffers, 2);
 	hang_up(other);
+	let_memory_go();
 	assert_int_equal(fake.buffers, 1);
 	hang_up(fd);
 	free_sample(&sample);
@@ -94,6 +98,7 @@ static void a_damaged_copy_that_nobody_uses_goes_at_once(void **state)
 	hang_up(load_unverified("net", true));
 	fd = connect_client();
 	expect_refusal(fd, verified_op("net"), NULL, 0, "EBADMSG", "is damaged: load it again");
+	let_memory_go();
 	assert_int_equal(fake.buffers, 0);
 	hang_up(fd);
 	free_sample(&sample);
@@ -125,6 +130,7 @@ static void who_joins_a_load_gets_what_was_verified_after_it(void **state)
 	reply = receive(fd);
 	assert_true(json_is_false(json_object_get(reply.body, "ok")));
 	message_clear(&reply);
+	let_memory_go();
 	assert_int_equal(fake.buffers, 1);
 	hang_up(fd);
 	hang_up(other);
@@ -145,12 +151,14 @@ static void a_client_that_goes_meanwhile_leaves_the_copy(void **state)
 	say(fd, verified_op("net"), NULL, 0);
 	wait_until(bed.models->service.clients->exchange);
 	hang_up(fd);
+	let_memory_go();
 	assert_int_equal(fake.buffers, 1);
 	/* Nor does it matter to who hashes that the copy goes. */
 	fd = connect_client();
 	reply = ask(fd, op("evict", "net"), NULL, 0);
 	expect_ok(&reply);
 	message_clear(&reply);
+	let_memory_go();
 	assert_int_equal(fake.buffers, 0);
 	hang_up(fd);
 	free_sample(&sample);

@@ -263,21 +263,29 @@ static bool is_empty(const struct errands *errands)
 	return LIST_EMPTY(&errands->payers) && !errands->common.pending;
 }
 
-bool errands_close(struct errands *errands, unsigned int ms)
+bool errands_drain(struct errands *errands, unsigned int ms)
 {
 	struct timespec until = deadline(ms);
 
-	if (!errands)
-		return true;
-	sd_event_source_disable_unref(errands->source);
 	/* done() adds some at times, and there was no memory for a thread. */
 	do {
 		on_retry(errands->retry, 0, errands);
 		if (wait_for_threads(errands, &until))
 			finish_all(errands);
 	} while (!is_empty(errands) && !passed(&until));
+	return is_empty(errands);
+}
+
+bool errands_close(struct errands *errands, unsigned int ms)
+{
+	bool empty;
+
+	if (!errands)
+		return true;
+	errands->source = sd_event_source_disable_unref(errands->source);
+	empty = errands_drain(errands, ms);
 	sd_event_source_disable_unref(errands->retry);
-	if (!is_empty(errands)) {
+	if (!empty) {
 		pthread_mutex_lock(&errands->lock);
 		errands->closing = true;
 		pthread_mutex_unlock(&errands->lock);

@@ -44,6 +44,9 @@ struct errands *errands_open(sd_event *loop);
  */
 bool errands_close(struct errands *errands, unsigned int ms);
 
+/* The same, and there can be others afterwards. */
+bool errands_drain(struct errands *errands, unsigned int ms);
+
 /* It cannot fail: without memory for a thread it waits until there is some. */
 void errands_add(struct errands *errands, uint64_t payer, struct errand *errand);
 /* How many of that payer are not done. */

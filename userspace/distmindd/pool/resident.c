@@ -15,6 +15,14 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+/* While the memory for a load is made. */
+struct preparation {
+	struct resident_place place;
+	struct resident_request request;
+	int err;
+	char reason[MEMORY_REASON_LEN];
+};
+
 static uint64_t whole_pages(uint64_t size)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -44,13 +52,6 @@ static void return_loans(struct resident *resident)
 		resident->lenders[--resident->lender_count]->borrowers--;
 }
 
-static void drop_staging(struct resident *resident)
-{
-	resident->copied_source = sd_event_source_disable_unref(resident->copied_source);
-	staging_destroy(resident->staging);
-	resident->staging = NULL;
-}
-
 static void end(struct resident *resident, int err, const char *reason)
 {
 	if (resident->state != RESIDENT_LOADING)
@@ -68,16 +69,33 @@ static void end(struct resident *resident, int err, const char *reason)
 	resident->ops->ended(resident);
 }
 
-/* Both the fill and, if staged, the copies. */
-static void settle(struct resident *resident)
+static void release(struct errand *errand)
 {
-	if (resident->fill || resident->state == RESIDENT_LOADING)
-		return;
-	memory_registration_end(&resident->registration);
-	drop_staging(resident);
+	struct resident *resident = errand_in(errand, struct resident, errand);
+
+	staging_destroy(resident->staging);
+}
+
+static void on_released(struct errand *errand)
+{
+	struct resident *resident = errand_in(errand, struct resident, errand);
+
+	resident->staging = NULL;
 	return_loans(resident);
 	resident->quiet = true;
 	resident->ops->quiet(resident);
+}
+
+/* Both the fill and, if staged, the copies. What only the load needed is given back. */
+static void settle(struct resident *resident)
+{
+	if (resident->fill || resident->state == RESIDENT_LOADING || resident->settled)
+		return;
+	resident->settled = true;
+	memory_registration_end(&resident->registration);
+	resident->copied_source = sd_event_source_disable_unref(resident->copied_source);
+	resident->errand = (struct errand){ .work = release, .done = on_released };
+	errands_add(resident->errands, resident->payer, &resident->errand);
 }
 
 static void on_groups(void *arg, uint32_t done)
@@ -197,22 +215,36 @@ int resident_verify(struct resident *resident)
 	return resident->audit ? 0 : -ENOMEM;
 }
 
-void resident_destroy(struct resident *resident)
+static void give_back(struct errand *errand)
 {
-	if (!resident)
-		return;
-	fill_destroy(resident->fill);
-	audit_cancel(resident->audit);
-	return_loans(resident);
-	drop_staging(resident);
-	memory_registration_end(&resident->registration);
+	struct resident *resident = errand_in(errand, struct resident, errand);
+
+	staging_destroy(resident->staging);
 	distmind_timeline_destroy(resident->timeline);
 	distmind_buffer_destroy(resident->buffer);
 	if (resident->tensors >= 0)
 		close(resident->tensors);
 	grouping_clear(&resident->grouping);
+}
+
+static void on_given_back(struct errand *errand)
+{
+	struct resident *resident = errand_in(errand, struct resident, errand);
+
+	resident->ops->gone(resident->device, resident->size);
 	manifest_put(resident->manifest);
 	free(resident);
+}
+
+void resident_destroy(struct resident *resident)
+{
+	fill_destroy(resident->fill);
+	audit_cancel(resident->audit);
+	return_loans(resident);
+	memory_registration_end(&resident->registration);
+	resident->copied_source = sd_event_source_disable_unref(resident->copied_source);
+	resident->errand = (struct errand){ .work = give_back, .done = on_given_back };
+	errands_add(resident->errands, resident->payer, &resident->errand);
 }
 
 /*
@@ -269,17 +301,20 @@ static int register_memory(struct resident *resident, struct distmind_buffer *bu
 	return err;
 }
 
-static int open_staging(struct resident *resident, struct distmind_vgpu *vgpu, sd_event *loop)
+static int open_staging(struct resident *resident)
 {
 	const struct model_manifest *model = &resident->manifest->model;
+	int err = grouping_cut(&resident->grouping, model, staging_group_max(model), UINT32_MAX);
+
+	return err ? err :
+		     staging_create(&resident->staging, resident->preparation->place.vgpu, model,
+				    &resident->grouping, resident->buffer, resident->timeline);
+}
+
+static int await_copies(struct resident *resident, sd_event *loop)
+{
 	int err;
 
-	err = grouping_cut(&resident->grouping, model, staging_group_max(model), UINT32_MAX);
-	if (!err)
-		err = staging_create(&resident->staging, vgpu, model, &resident->grouping,
-				     resident->buffer, resident->timeline);
-	if (err)
-		return err;
 	resident->awaited = staging_next(resident->staging, 0);
 	err = distmind_timeline_poll(resident->timeline, resident->awaited);
 	if (!err)
@@ -352,67 +387,113 @@ static int begin_fill(struct resident *resident, const struct resident_request *
 	return 0;
 }
 
-struct resident *resident_create(struct weights_device *device, struct distmind_vgpu *vgpu,
-				 struct distmind_pool *kernel, sd_event *loop,
-				 struct chunks *chunks, struct peers *peers,
-				 struct manifest *manifest, const struct resident_request *request,
-				 const struct resident_ops *ops, int *err, char *reason)
+/* By an errand: the memory, and whatever else takes long. */
+static void prepare(struct errand *errand)
+{
+	struct resident *resident = errand_in(errand, struct resident, errand);
+	struct preparation *preparation = resident->preparation;
+	const struct model_manifest *model = &resident->manifest->model;
+	struct distmind_vgpu *vgpu = preparation->place.vgpu;
+	int err = grouping_make(&resident->grouping, model, &preparation->request.rates);
+
+	if (!err)
+		err = distmind_buffer_create(vgpu, model->size, DISTMIND_BUFFER_WEIGHTS,
+					     &resident->buffer);
+	if (!err)
+		err = distmind_buffer_map(resident->buffer, (void **)&resident->address);
+	if (!err)
+		err = distmind_timeline_create(vgpu, 0, &resident->timeline);
+	if (!err && resident->staged)
+		err = open_staging(resident);
+	preparation->err = err;
+	if (err) {
+		snprintf(preparation->reason, MEMORY_REASON_LEN,
+			 "no room for %llu bytes on the gpu: %s", (unsigned long long)model->size,
+			 strerror(-err));
+		return;
+	}
+	resident->size = distmind_buffer_size(resident->buffer);
+}
+
+static int begin_load(struct resident *resident, char *reason)
+{
+	struct preparation *preparation = resident->preparation;
+	int err = preparation->err;
+
+	if (!err && resident->cancelled) {
+		snprintf(reason, MEMORY_REASON_LEN, "nobody wants it any more");
+		return -ECANCELED;
+	}
+	if (!err && resident->staged)
+		err = register_memory(resident, staging_buffer(resident->staging),
+				      staging_address(resident->staging), reason);
+	else if (!err)
+		err = register_memory(resident, resident->buffer, resident->address, reason);
+	if (!err && resident->staged) {
+		err = await_copies(resident, preparation->place.loop);
+		if (err)
+			snprintf(reason, MEMORY_REASON_LEN, "%s", strerror(-err));
+	}
+	if (!err)
+		err = begin_fill(resident, &preparation->request, preparation->place.peers, reason);
+	if (err)
+		return err;
+	err = install_extents(resident, preparation->place.kernel);
+	if (err) {
+		snprintf(reason, MEMORY_REASON_LEN, "the kernel does not take the extents: %s",
+			 distmind_pool_error(preparation->place.kernel));
+		return err;
+	}
+	resident->moving_us = clock_us();
+	err = fill_start(resident->fill, preparation->place.loop, reason);
+	if (err)
+		resident->fill = NULL;
+	return err;
+}
+
+static void on_prepared(struct errand *errand)
+{
+	struct resident *resident = errand_in(errand, struct resident, errand);
+	struct preparation *preparation = resident->preparation;
+	int err;
+
+	turns_name("load: begin");
+	err = begin_load(resident, preparation->reason);
+	resident->preparing = false;
+	resident->preparation = NULL;
+	resident->ops->prepared(resident, err, preparation->reason);
+	free(preparation);
+}
+
+struct resident *resident_create(const struct resident_place *place, struct manifest *manifest,
+				 const struct resident_request *request,
+				 const struct resident_ops *ops)
 {
 	struct resident *resident = calloc(1, sizeof(*resident));
+	struct preparation *preparation = calloc(1, sizeof(*preparation));
 
-	*err = -ENOMEM;
-	snprintf(reason, MEMORY_REASON_LEN, "out of memory");
-	if (!resident)
+	if (!resident || !preparation) {
+		free(resident);
+		free(preparation);
 		return NULL;
-	resident->device = device;
+	}
+	preparation->place = *place;
+	preparation->request = *request;
+	resident->preparation = preparation;
+	resident->preparing = true;
+	resident->device = place->device;
+	resident->errands = place->errands;
+	resident->payer = place->payer;
 	resident->tensors = -1;
 	resident->ops = ops;
-	resident->chunks = chunks;
+	resident->chunks = place->chunks;
 	resident->staged = request->staged;
 	resident->verified = request->verify;
 	resident->manifest = manifest_get(manifest);
 	resident->begun_us = clock_us();
-	*err = grouping_take(&resident->grouping, &manifest->groupings, &manifest->model,
-			     &request->rates);
-	if (!*err)
-		*err = distmind_buffer_create(vgpu, manifest->model.size, DISTMIND_BUFFER_WEIGHTS,
-					      &resident->buffer);
-	if (!*err)
-		*err = distmind_buffer_map(resident->buffer, (void **)&resident->address);
-	if (!*err)
-		*err = distmind_timeline_create(vgpu, 0, &resident->timeline);
-	if (!*err && request->staged)
-		*err = open_staging(resident, vgpu, loop);
-	if (*err) {
-		snprintf(reason, MEMORY_REASON_LEN, "no room for %llu bytes on the gpu: %s",
-			 (unsigned long long)manifest->model.size, strerror(-*err));
-		goto err_destroy;
-	}
-	resident->size = distmind_buffer_size(resident->buffer);
-	if (request->staged)
-		*err = register_memory(resident, staging_buffer(resident->staging),
-				       staging_address(resident->staging), reason);
-	else
-		*err = register_memory(resident, resident->buffer, resident->address, reason);
-	if (!*err)
-		*err = begin_fill(resident, request, peers, reason);
-	if (*err)
-		goto err_destroy;
-	*err = install_extents(resident, kernel);
-	if (*err) {
-		snprintf(reason, MEMORY_REASON_LEN, "the kernel does not take the extents: %s",
-			 distmind_pool_error(kernel));
-		goto err_destroy;
-	}
-	resident->moving_us = clock_us();
-	*err = fill_start(resident->fill, loop, reason);
-	if (!*err)
-		return resident;
-	resident->fill = NULL;
-
-err_destroy:
-	resident_destroy(resident);
-	return NULL;
+	resident->errand = (struct errand){ .work = prepare, .done = on_prepared };
+	errands_add(resident->errands, resident->payer, &resident->errand);
+	return resident;
 }
 
 /*

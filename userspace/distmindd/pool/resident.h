@@ -14,6 +14,7 @@
 #ifndef DISTMINDD_RESIDENT_H
 #define DISTMINDD_RESIDENT_H
 
+#include "../common/errands.h"
 #include "audit.h"
 #include "fill.h"
 #include "manifests.h"
@@ -22,6 +23,7 @@
 #include <distmind.h>
 #include <sys/queue.h>
 
+struct preparation;
 struct resident;
 struct weights_device;
 
@@ -40,10 +42,17 @@ struct resident_ops {
 	/* Bytes that another resident of the gpu has, and whose; NULL: none has. */
 	const void *(*find)(struct weights_device *device, const struct model_chunk *chunk,
 			    struct resident **lender);
+	/*
+	 * There is memory for it, and what it needs is on its way; or not: then it is not
+	 * loaded, and to be destroyed. The reason has MEMORY_REASON_LEN.
+	 */
+	void (*prepared)(struct resident *resident, int err, const char *reason);
 	void (*ended)(struct resident *resident);
 	void (*quiet)(struct resident *resident); /* may be destroyed, and must if it failed */
 	/* What resident_verify() found; may be destroyed. */
 	void (*verified)(struct resident *resident, int err);
+	/* One that was destroyed has given back its memory, so much of it. */
+	void (*gone)(struct weights_device *device, uint64_t size);
 };
 
 enum resident_state { RESIDENT_LOADING, RESIDENT_READY, RESIDENT_FAILED };
@@ -51,6 +60,16 @@ enum resident_state { RESIDENT_LOADING, RESIDENT_READY, RESIDENT_FAILED };
 struct resident {
 	struct weights_device *device;
 	const struct resident_ops *ops;
+	/*
+	 * Memory of a gpu is made and given back by errands of the gpu, for that takes
+	 * long. One at a time: while one is under way the resident has
+	 * another state than those below.
+	 */
+	struct errands *errands;
+	struct errand errand;
+	uint64_t payer;
+	struct preparation *preparation; /* owned */
+	bool preparing, settled;
 	struct chunks *chunks;
 	struct manifest *manifest; /* a reference */
 	struct grouping grouping;
@@ -93,22 +112,35 @@ struct resident {
 /* Bytes of a vgpu's quota that it needs while it is loaded, and after. */
 uint64_t resident_quota(const struct model_manifest *model, bool staged, bool loading);
 
+/* Where a resident is to be, and what it is made from. */
+struct resident_place {
+	struct weights_device *device;
+	struct distmind_vgpu *vgpu;
+	struct distmind_pool *kernel;
+	sd_event *loop;
+	struct chunks *chunks;
+	struct peers *peers;
+	struct errands *errands;
+	uint64_t payer; /* of these */
+};
+
 /*
- * Begins to load; nothing is called back from within. The vgpu has quota for it. NULL: *err
- * and reason.
+ * Begins to load; nothing is called back from within, prepared() is called later. The vgpu has
+ * quota for it. NULL: no memory.
  */
-struct resident *resident_create(struct weights_device *device, struct distmind_vgpu *vgpu,
-				 struct distmind_pool *kernel, sd_event *loop,
-				 struct chunks *chunks, struct peers *peers,
-				 struct manifest *manifest, const struct resident_request *request,
-				 const struct resident_ops *ops, int *err, char *reason);
+struct resident *resident_create(const struct resident_place *place, struct manifest *manifest,
+				 const struct resident_request *request,
+				 const struct resident_ops *ops);
 /* Ends a load that has not ended; quiet() follows. */
 void resident_cancel(struct resident *resident);
 /* Somebody else wants it too: not less urgently, and not to end earlier, than that. */
 void resident_extend(struct resident *resident, const struct resident_request *request);
 /* Of one that is quiet and was loaded without: verified() follows, from the loop. */
 int resident_verify(struct resident *resident);
-/* It must be quiet, or the transfers of all the chunks stopped. */
+/*
+ * It must be quiet, or not have been prepared, or the transfers of all the chunks stopped and
+ * no errand under way. gone() follows, and the resident is no more.
+ */
 void resident_destroy(struct resident *resident);
 
 uint64_t resident_final(const struct resident *resident);

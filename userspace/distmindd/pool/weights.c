@@ -15,6 +15,7 @@
 #define MEASURED_MIN (1U << 20) /* bytes; smaller loads say little about rates */
 #define SPREAD 0.1 /* of a rate that was measured once, or never */
 #define SPREAD_MAX 0.5
+#define END_MS 60000 /* for the memory of gpus to be given back */
 
 struct weights_device {
 	struct weights *weights;
@@ -26,7 +27,8 @@ struct weights_device {
 	uint32_t copy_lanes;
 	bool lost;
 	bool draining;
-	uint32_t leaving;
+	uint32_t leaving; /* residents that are out of the cache, and not gone */
+	uint64_t freeing; /* bytes that are being given back */
 	struct resident *residents; /* owned */
 	struct weights_device *next;
 };
@@ -40,6 +42,7 @@ struct weights_use {
 	char reason[MEMORY_REASON_LEN];
 	bool cached;
 	bool waits;
+	bool all; /* it waits until all is there */
 	bool verify; /* it wants nothing that was not */
 	bool preload;
 	LIST_ENTRY(weights_use) link;
@@ -76,6 +79,9 @@ int weights_open(struct weights *weights, sd_event *loop, struct distmind_pool *
 	distmind_pool_vgpus(kernel, note_stale, &stale);
 	for (size_t i = 0; i < stale.count; i++)
 		distmind_pool_vgpu_delete(kernel, stale.ids[i]);
+	weights->errands = errands_open(loop);
+	if (!weights->errands)
+		return -errno;
 	return keep_open(&weights->keep, loop, chunks->cache);
 }
 
@@ -156,6 +162,13 @@ static void give_back(struct weights_device *device, uint64_t quota)
 	set_quota(device, device->quota > quota ? device->quota - quota : 0);
 }
 
+static void bury(struct resident *resident)
+{
+	resident->device->leaving++;
+	resident->device->freeing += resident->size;
+	resident_destroy(resident);
+}
+
 static uint64_t evict(struct resident *resident)
 {
 	struct weights_device *device = resident->device;
@@ -165,8 +178,9 @@ static uint64_t evict(struct resident *resident)
 		 LOG_U("gpu", device->gpu), LOG_U("bytes", size));
 	keep_drop(&device->weights->keep, resident->address);
 	unlink_resident(&device->residents, resident);
-	resident_destroy(resident);
+	/* It counts for nobody from now on; the memory follows. */
 	give_back(device, size);
+	bury(resident);
 	return size;
 }
 
@@ -202,7 +216,8 @@ static void make_room(struct weights_device *device, uint64_t bytes)
 	struct resident *least;
 
 	while (!distmind_pool_gpu(device->weights->kernel, device->gpu, &gpu) &&
-	       gpu.memory_used + bytes > gpu.memory && (least = least_useful(device)))
+	       gpu.memory_used + bytes > gpu.memory + device->freeing &&
+	       (least = least_useful(device)))
 		evict(least);
 }
 
@@ -384,6 +399,15 @@ static void answer(struct weights_use *use, struct client *client)
 		close(fds[i]);
 }
 
+/* What it waits for. */
+static bool is_there(const struct weights_use *use)
+{
+	const struct resident *resident = use->resident;
+
+	return !resident->preparing && (resident->state == RESIDENT_READY || !use->all) &&
+	       (resident->verified || !use->verify);
+}
+
 /* Answers all who wait for what is there now. */
 static void answer_all(struct resident *resident)
 {
@@ -391,8 +415,9 @@ static void answer_all(struct resident *resident)
 
 	for (use = LIST_FIRST(&resident->uses); use; use = next) {
 		next = LIST_NEXT(use, link);
-		if (use->waits && (resident->verified || !use->verify))
-			answer(use, use->exchange.client);
+		if (!use->waits || !is_there(use))
+			continue;
+		answer(use, use->exchange.client);
 		if (!use->preload)
 			continue;
 		LIST_REMOVE(use, link);
@@ -469,8 +494,8 @@ static void on_quiet(struct resident *resident)
 	if (resident->state == RESIDENT_FAILED) {
 		unlink_resident(&device->weights->leaving, resident);
 		device->leaving--;
-		resident_destroy(resident);
 		give_back(device, loading);
+		bury(resident);
 	} else {
 		give_back(device, loading - resident->size);
 		keep_add(keep, resident->manifest, resident->address, resident->begun_us);
@@ -479,8 +504,49 @@ static void on_quiet(struct resident *resident)
 	reap(device);
 }
 
+/* One that could not even begin was never there, and who asked for it has no use. */
+static void on_prepared(struct resident *resident, int err, const char *reason)
+{
+	struct weights_device *device = resident->device;
+	struct weights *weights = device->weights;
+	struct weights_use *use;
+	struct client *client;
+
+	if (!err) {
+		answer_all(resident);
+		return;
+	}
+	if (err != -ECANCELED)
+		log_warning("load-failed", LOG_S("model", resident->manifest->model.name),
+			    LOG_U("gpu", device->gpu), LOG_S("reason", reason));
+	keep_load_ends(&weights->keep);
+	while ((use = LIST_FIRST(&resident->uses))) {
+		client = use->exchange.client;
+		if (client && !use->preload)
+			client->use = NULL;
+		client_refuse(client, err, "model %s on gpu %u: %s",
+			      resident->manifest->model.name, device->gpu, reason);
+		LIST_REMOVE(use, link);
+		free(use);
+	}
+	weights->changes++;
+	unlink_resident(&device->residents, resident);
+	give_back(device, resident_quota(&resident->manifest->model, resident->staged, true));
+	bury(resident);
+	reap(device);
+}
+
+static void on_gone(struct weights_device *device, uint64_t size)
+{
+	device->leaving--;
+	device->freeing -= size;
+	if (!device->weights->closing)
+		reap(device);
+}
+
 static const struct resident_ops resident_ops = {
-	.find = find_bytes, .ended = on_ended, .quiet = on_quiet, .verified = on_verified,
+	.find = find_bytes, .prepared = on_prepared, .ended = on_ended, .quiet = on_quiet,
+	.verified = on_verified, .gone = on_gone,
 };
 
 static struct resident *find_resident(struct weights_device *device,
@@ -522,10 +588,17 @@ static struct resident *begin(struct weights_device *device, const struct weight
 		snprintf(reason, MEMORY_REASON_LEN, "%s", distmind_pool_error(weights->kernel));
 		return NULL;
 	}
-	resident = resident_create(device, device->vgpu, weights->kernel, weights->loop,
-				   weights->chunks, weights->peers, request->manifest, &load,
-				   &resident_ops, err, reason);
+	resident = resident_create(&(struct resident_place){
+					   .device = device, .vgpu = device->vgpu,
+					   .kernel = weights->kernel, .loop = weights->loop,
+					   .chunks = weights->chunks, .peers = weights->peers,
+					   .errands = weights->errands,
+					   .payer = ERRANDS_GPU(device->gpu),
+				   },
+				   request->manifest, &load, &resident_ops);
 	if (!resident) {
+		*err = -ENOMEM;
+		snprintf(reason, MEMORY_REASON_LEN, "out of memory");
 		give_back(device, quota);
 		return NULL;
 	}
@@ -587,8 +660,8 @@ void weights_load(struct weights *weights, struct client *client,
 	if (!use->preload)
 		client->use = use;
 	/* The timeline of a load without verification says nothing about who wants one. */
-	use->waits = (request->wait && resident->state == RESIDENT_LOADING) ||
-		     (use->verify && !resident->verified);
+	use->all = request->wait;
+	use->waits = !is_there(use);
 	if (use->waits) {
 		client_begin(client, &use->exchange);
 		if (resident->quiet)
@@ -802,19 +875,31 @@ void weights_close(struct weights *weights)
 	struct weights_device *device;
 	struct resident *resident;
 
+	if (!weights->errands)
+		return;
+	/* Those that are being prepared or released come to that end first. */
+	weights->closing = true;
+	for (device = weights->devices; device; device = device->next)
+		for (resident = device->residents; resident; resident = resident->next)
+			resident->cancelled |= resident->preparing;
+	errands_drain(weights->errands, END_MS);
 	keep_close(&weights->keep);
 	while ((resident = weights->leaving)) {
 		weights->leaving = resident->next;
-		resident_destroy(resident);
+		resident->device->leaving--;
+		bury(resident);
 	}
-	while ((device = weights->devices)) {
+	for (device = weights->devices; device; device = device->next)
 		while ((resident = device->residents)) {
 			device->residents = resident->next;
 			detach(resident, -ECANCELED, "the daemon ends");
 			/* Loans are given back to residents that may be gone by now. */
 			resident->lender_count = 0;
-			resident_destroy(resident);
+			bury(resident);
 		}
-		free_device(device);
-	}
+	/* Memory that takes longer than that goes with the process. */
+	if (!errands_close(weights->errands, END_MS))
+		return;
+	while (weights->devices)
+		free_device(weights->devices);
 }

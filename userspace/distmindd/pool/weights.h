@@ -31,6 +31,8 @@ struct weights {
 	struct peers *peers;
 	struct heat *heat; /* told of every load */
 	struct weights_device *devices; /* owned */
+	struct errands *errands; /* of the gpus; owned */
+	bool closing;
 	struct resident *leaving; /* out of the cache, but not quiet; owned */
 	uint64_t changes; /* another number when who uses what may have changed */
 	struct keep keep;
