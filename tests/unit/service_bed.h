@@ -121,12 +121,12 @@ static inline int connect_client(void)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	unsigned int before = bed.models->service.count;
+	uint64_t before = bed.models->service.accepted;
 
 	strcpy(address.sun_path, bed.config.socket);
 	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
 	assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
-	wait_until(bed.models->service.count > before);
+	wait_until(bed.models->service.accepted > before);
 	return fd;
 }
 

@@ -237,6 +237,17 @@ int memory_arena_free(struct memory_arena *arena, const uint8_t digest[MEMORY_DI
 	return 0;
 }
 
+void memory_arena_mark(struct memory_arena *arena, const uint8_t *digest, uint64_t mark)
+{
+	struct memory_chunk *chunk;
+
+	pthread_mutex_lock(&arena->lock);
+	chunk = find(arena, digest);
+	if (chunk)
+		chunk->mark = mark;
+	pthread_mutex_unlock(&arena->lock);
+}
+
 void memory_arena_each(struct memory_arena *arena,
 		       void (*tell)(void *arg, const struct memory_chunk *chunk), void *arg)
 {

@@ -36,6 +36,7 @@ struct memory_chunk {
 	uint64_t checksum;
 	uint32_t pins;
 	bool doomed; /* freed, but pinned */
+	uint64_t mark; /* see memory_arena_mark() */
 	struct memory_extent *extent;
 };
 
@@ -78,6 +79,8 @@ void memory_arena_unpin(struct memory_arena *arena, struct memory_chunk *chunk);
 /* -ENOENT: no such chunk is sealed. */
 int memory_arena_free(struct memory_arena *arena, const uint8_t digest[MEMORY_DIGEST_LEN]);
 
+/* Notes a number with a chunk, if it is there, for whoever looks at all of them later. */
+void memory_arena_mark(struct memory_arena *arena, const uint8_t *digest, uint64_t mark);
 /* What is sealed, in no order; the function must not call the arena. */
 void memory_arena_each(struct memory_arena *arena,
 		       void (*tell)(void *arg, const struct memory_chunk *chunk), void *arg);

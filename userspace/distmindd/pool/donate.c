@@ -25,22 +25,47 @@
 #define PULL_CHUNKS 256
 #define PULL_NS 30000000000ULL
 #define SHED_MAX 4096 /* in one pass */
+#define CHUNKS_LOOKED 128 /* between two looks at the clock */
 
-/* One look at all models. */
-struct pass {
+/* A model to place, which the catalog may have forgotten by then. */
+struct pass_model {
+	struct manifest *manifest; /* a reference */
+	unsigned int replicas;
+	uint32_t extra;
+};
+
+/* Where a model's chunks are and are to be. All owned. */
+struct placing {
+	struct sharding_chunk *now, *then;
+	bool *needed; /* by the catalog's account */
+	uint32_t next; /* chunk */
+	uint32_t copies;
+	uint32_t extra; /* of these */
+	struct sharding_change change;
+	int err;
+};
+
+/*
+ * One look at all models, one after the other: who holds its chunks, in turns of the loop;
+ * who is to, by a thread; and what follows, in turns again.
+ */
+struct donate_pass {
 	struct donate *donate;
 	struct sharding_donor donors[MEMORY_DONORS_MAX];
 	uint64_t reserves[MEMORY_DONORS_MAX]; /* of each, for replicas only */
 	uint32_t donor_count;
 	uint64_t self; /* id */
-	uint64_t *ids; /* of holders, by number; owned */
-	struct replicas replicas;
+	uint64_t *ids; /* of holders, by number, as long as the catalog does not change; owned */
+	uint64_t ids_changes, changes; /* of the catalog: then, and when it began */
+	struct pass_model *models; /* those that are hot come last; owned */
+	size_t model_count, room, next;
+	bool reserved; /* the donors' rooms are without what is for replicas only */
 	bool starved; /* there is no room for all replicas */
-	/*
-	 * Chunks that are to be here, or have to stay for now, by number; owned. What some
-	 * model needs and is not kept is surplus.
-	 */
-	bool *keep;
+	struct placing placing;
+	enum { PASS_BEGINS, PASS_LOOKS, PASS_PLACES, PASS_ACTS } step; /* of the model */
+	struct worker_job job;
+	sd_event_source *turn;
+	uint64_t us; /* of the loop's time, so far */
 	struct donate_pull *pull;
 	int err;
 };
@@ -92,7 +117,7 @@ static uint64_t id_of(const char *host)
 
 static void see_host(const struct catalog_host *host, void *arg)
 {
-	struct pass *pass = arg;
+	struct donate_pass *pass = arg;
 
 	if (!host->memory_total || pass->donor_count == MEMORY_DONORS_MAX)
 		return;
@@ -103,51 +128,6 @@ static void see_host(const struct catalog_host *host, void *arg)
 	};
 }
 
-/* A model, and where its chunks are and are to be. All owned. */
-struct placing {
-	const struct catalog_chunk **known; /* by the catalog; NULL: nobody has it */
-	struct sharding_chunk *now, *then;
-};
-
-static int placing_open(struct placing *placing, const struct pass *pass,
-			const struct catalog_model *model, const struct manifest *manifest)
-{
-	const struct model_chunk *chunks = manifest->model.chunks;
-	uint32_t count = manifest->model.chunk_count;
-
-	placing->known = calloc(count + 1, sizeof(*placing->known));
-	placing->now = calloc(count + 1, sizeof(*placing->now));
-	placing->then = calloc(count + 1, sizeof(*placing->then));
-	if (!placing->known || !placing->now || !placing->then)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < count; i++) {
-		const uint8_t *digest = chunks[i].digest.bytes;
-		const struct catalog_chunk *known;
-		struct sharding_chunk *now = &placing->now[i];
-
-		known = catalog_chunk_find(pass->donate->catalog, digest);
-		if (!known && model->known)
-			return -ENOMEM;
-		placing->known[i] = known;
-		memcpy(&now->key, digest, sizeof(now->key));
-		now->size = chunks[i].size;
-		now->group = grouping_find(&manifest->placement, i);
-		while (known && now->copies < known->live && now->copies < SHARDING_COPIES_MAX) {
-			now->donors[now->copies] = pass->ids[known->holders[now->copies]];
-			now->copies++;
-		}
-	}
-	memcpy(placing->then, placing->now, count * sizeof(*placing->then));
-	return 0;
-}
-
-static void placing_close(struct placing *placing)
-{
-	free(placing->known);
-	free(placing->now);
-	free(placing->then);
-}
-
 static bool holds(const struct sharding_chunk *chunk, uint64_t id)
 {
 	for (uint32_t i = 0; i < chunk->copies; i++)
@@ -156,7 +136,7 @@ static bool holds(const struct sharding_chunk *chunk, uint64_t id)
 	return false;
 }
 
-static void want(struct pass *pass, const struct model_chunk *chunk)
+static void want(struct donate_pass *pass, const struct model_chunk *chunk)
 {
 	struct donate *donate = pass->donate;
 	struct donate_pull *pull = pass->pull;
@@ -192,93 +172,197 @@ static bool settled(const struct sharding_chunk *now, const struct sharding_chun
 	return then->copies > 0;
 }
 
-static void see_model(struct pass *pass, const struct catalog_model *model, uint32_t extra)
+static void placing_close(struct placing *placing)
 {
-	struct manifest *manifest = manifests_find(model);
-	struct sharding_change change = { 0 };
-	struct placing placing = { 0 };
-	uint32_t count, copies = model->replicas + extra;
-
-	if (!manifest || pass->err)
-		return;
-	if (copies > SHARDING_COPIES_MAX)
-		copies = SHARDING_COPIES_MAX;
-	if (copies > pass->donor_count)
-		copies = pass->donor_count;
-	count = manifest->model.chunk_count;
-	pass->err = placing_open(&placing, pass, model, manifest);
-	if (!pass->err)
-		pass->err = sharding_place(pass->donors, pass->donor_count, placing.then, count,
-					   copies, &change);
-	/* No room for all: what could be placed is placed. */
-	if (pass->err == -ENOSPC)
-		pass->err = 0;
-	if (change.short_copies && !extra)
-		pass->starved = true;
-	for (uint32_t i = 0; i < count && !pass->err; i++) {
-		const struct catalog_chunk *known = placing.known[i];
-		bool mine = holds(&placing.then[i], pass->self);
-
-		if (mine)
-			want(pass, &manifest->model.chunks[i]);
-		if (known && known->references &&
-		    (mine || !settled(&placing.now[i], &placing.then[i])))
-			pass->keep[known->number] = true;
-	}
-	placing_close(&placing);
+	free(placing->now);
+	free(placing->then);
+	free(placing->needed);
+	*placing = (struct placing){ 0 };
 }
 
-static void see_plain_model(const struct catalog_model *model, void *arg)
+/* What the numbers of holders mean changes with the catalog. */
+static int number_hosts(struct donate_pass *pass)
 {
-	struct pass *pass = arg;
-
-	if (!replicas_extra(&pass->replicas, model))
-		see_model(pass, model, 0);
-}
-
-static void see_hot_model(const struct catalog_model *model, void *arg)
-{
-	struct pass *pass = arg;
-	uint32_t extra = replicas_extra(&pass->replicas, model);
-
-	if (extra)
-		see_model(pass, model, pass->starved ? 0 : extra);
-}
-
-/* What the catalog has numbers for. */
-static int number(struct pass *pass)
-{
+	struct catalog *catalog = pass->donate->catalog;
 	struct catalog_numbers numbers;
-	int err = catalog_numbers(pass->donate->catalog, &numbers);
+	int err;
 
+	if (pass->ids && pass->ids_changes == catalog_changes(catalog))
+		return 0;
+	err = catalog_numbers(catalog, &numbers);
 	if (err)
 		return err;
-	pass->keep = calloc(numbers.chunks + 1, sizeof(*pass->keep));
+	free(pass->ids);
+	pass->ids_changes = catalog_changes(catalog);
 	pass->ids = calloc(numbers.hosts + 1, sizeof(*pass->ids));
-	if (!pass->keep || !pass->ids)
+	if (!pass->ids)
 		return -ENOMEM;
 	for (size_t i = 0; i < numbers.hosts; i++)
 		pass->ids[i] = id_of(numbers.names[i]);
 	return 0;
 }
 
+/* Models of which there are further copies come after all others. */
+static void add_model(struct donate_pass *pass, const struct catalog_model *model, uint32_t extra)
+{
+	size_t room = pass->room ? pass->room * 2 : 64;
+	struct manifest *manifest = manifests_find(model);
+	void *models;
+
+	if (!manifest || pass->err)
+		return;
+	if (pass->model_count == pass->room) {
+		models = reallocarray(pass->models, room, sizeof(*pass->models));
+		if (!models) {
+			pass->err = -ENOMEM;
+			return;
+		}
+		pass->models = models;
+		pass->room = room;
+	}
+	pass->models[pass->model_count++] = (struct pass_model){
+		.manifest = manifest_get(manifest), .replicas = model->replicas, .extra = extra,
+	};
+}
+
+struct listing_models {
+	struct donate_pass *pass;
+	struct replicas replicas;
+	bool hot;
+};
+
+static void list_model(const struct catalog_model *model, void *arg)
+{
+	struct listing_models *listing = arg;
+	uint32_t extra = replicas_extra(&listing->replicas, model);
+
+	if (!extra == !listing->hot)
+		add_model(listing->pass, model, extra);
+}
+
+static void list_models(struct donate_pass *pass)
+{
+	struct listing_models listing = { .pass = pass };
+
+	pass->err = replicas_read(&listing.replicas, pass->donate->catalog);
+	if (pass->err)
+		return;
+	catalog_model_each(pass->donate->catalog, list_model, &listing);
+	listing.hot = true;
+	catalog_model_each(pass->donate->catalog, list_model, &listing);
+	replicas_free(&listing.replicas);
+}
+
 /*
  * Replicas come first: they are fetched before any further copies, have a part of every
  * donor to themselves, and if they lack room all the same there are no further copies.
  */
-static void see_models(struct pass *pass)
+static void reserve(struct donate_pass *pass)
 {
-	pass->err = number(pass);
-	if (!pass->err)
-		pass->err = replicas_read(&pass->replicas, pass->donate->catalog);
-	catalog_model_each(pass->donate->catalog, see_plain_model, pass);
-	for (size_t i = 0; i < pass->donor_count && !pass->starved; i++) {
+	for (size_t i = 0; i < pass->donor_count && !pass->starved && !pass->reserved; i++) {
 		struct sharding_donor *donor = &pass->donors[i];
 
 		donor->room -= donor->room < pass->reserves[i] ? donor->room : pass->reserves[i];
 	}
-	catalog_model_each(pass->donate->catalog, see_hot_model, pass);
-	replicas_free(&pass->replicas);
+	pass->reserved = true;
+}
+
+static int begin_model(struct donate_pass *pass)
+{
+	const struct pass_model *model = &pass->models[pass->next];
+	struct placing *placing = &pass->placing;
+	size_t count = (size_t)model->manifest->model.chunk_count + 1;
+
+	if (model->extra)
+		reserve(pass);
+	placing->extra = pass->starved ? 0 : model->extra;
+	placing->copies = model->replicas + placing->extra;
+	if (placing->copies > SHARDING_COPIES_MAX)
+		placing->copies = SHARDING_COPIES_MAX;
+	if (placing->copies > pass->donor_count)
+		placing->copies = pass->donor_count;
+	placing->now = calloc(count, sizeof(*placing->now));
+	placing->then = calloc(count, sizeof(*placing->then));
+	placing->needed = calloc(count, sizeof(*placing->needed));
+	return placing->now && placing->then && placing->needed ? 0 : -ENOMEM;
+}
+
+/* True: all chunks of the model were looked at. */
+static bool look(struct donate_pass *pass)
+{
+	const struct manifest *manifest = pass->models[pass->next].manifest;
+	struct placing *placing = &pass->placing;
+	uint32_t count = manifest->model.chunk_count;
+
+	pass->err = number_hosts(pass);
+	while (placing->next < count && !pass->err) {
+		uint32_t i = placing->next++;
+		const struct model_chunk *chunk = &manifest->model.chunks[i];
+		const struct catalog_chunk *known;
+		struct sharding_chunk *now = &placing->now[i];
+
+		known = catalog_chunk_find(pass->donate->catalog, chunk->digest.bytes);
+		placing->needed[i] = known && known->references;
+		memcpy(&now->key, chunk->digest.bytes, sizeof(now->key));
+		now->size = chunk->size;
+		now->group = grouping_find(&manifest->placement, i);
+		while (known && now->copies < known->live && now->copies < SHARDING_COPIES_MAX) {
+			now->donors[now->copies] = pass->ids[known->holders[now->copies]];
+			now->copies++;
+		}
+		placing->then[i] = *now;
+		if (placing->next % CHUNKS_LOOKED == 0 && turns_over())
+			break;
+	}
+	return placing->next == count;
+}
+
+static void place(struct worker_job *job)
+{
+	struct donate_pass *pass = (struct donate_pass *)((char *)job -
+							  offsetof(struct donate_pass, job));
+	struct placing *placing = &pass->placing;
+
+	placing->err = sharding_place(pass->donors, pass->donor_count, placing->then,
+				      pass->models[pass->next].manifest->model.chunk_count,
+				      placing->copies, &placing->change);
+}
+
+static void on_placed(struct worker_job *job, bool dropped)
+{
+	struct donate_pass *pass = (struct donate_pass *)((char *)job -
+							  offsetof(struct donate_pass, job));
+	struct placing *placing = &pass->placing;
+
+	pass->step = PASS_ACTS;
+	placing->next = 0;
+	/* No room for all: what could be placed is placed. */
+	pass->err = placing->err == -ENOSPC ? 0 : placing->err;
+	if (placing->change.short_copies && !placing->extra)
+		pass->starved = true;
+	if (!dropped)
+		sd_event_source_set_enabled(pass->turn, SD_EVENT_ON);
+}
+
+/* What is to be here is fetched, and stays; so does what others have not got yet. */
+static bool act(struct donate_pass *pass)
+{
+	const struct model_manifest *model = &pass->models[pass->next].manifest->model;
+	struct placing *placing = &pass->placing;
+
+	while (placing->next < model->chunk_count) {
+		uint32_t i = placing->next++;
+		bool mine = holds(&placing->then[i], pass->self);
+
+		if (mine)
+			want(pass, &model->chunks[i]);
+		if (placing->needed[i] && (mine || !settled(&placing->now[i], &placing->then[i])))
+			memory_arena_mark(pass->donate->chunks->arena,
+					  model->chunks[i].digest.bytes, pass->donate->passes);
+		if (placing->next % CHUNKS_LOOKED == 0 && turns_over())
+			break;
+	}
+	return placing->next == model->chunk_count;
 }
 
 /*
@@ -478,29 +562,29 @@ static void on_lost(const struct catalog_result *result, void *arg)
 }
 
 struct surplus {
-	const struct pass *pass;
+	struct donate *donate;
 	uint8_t *digests; /* room for SHED_MAX */
 	size_t count;
 };
 
+/* What some model needs and the pass did not mark. */
 static void see_chunk(void *arg, const struct memory_chunk *chunk)
 {
 	struct surplus *surplus = arg;
-	const struct pass *pass = surplus->pass;
+	struct donate *donate = surplus->donate;
 	const struct catalog_chunk *known;
 
-	if (surplus->count == SHED_MAX)
+	if (surplus->count == SHED_MAX || chunk->mark == donate->passes)
 		return;
-	known = catalog_chunk_find(pass->donate->catalog, chunk->digest);
-	if (known && known->references && !pass->keep[known->number] &&
-	    !chunks_storing(pass->donate->chunks, chunk->digest))
+	known = catalog_chunk_find(donate->catalog, chunk->digest);
+	if (known && known->references && !chunks_storing(donate->chunks, chunk->digest))
 		memcpy(surplus->digests + surplus->count++ * CATALOG_DIGEST, chunk->digest,
 		       CATALOG_DIGEST);
 }
 
-static void shed_surplus(struct donate *donate, const struct pass *pass)
+static void shed_surplus(struct donate *donate)
 {
-	struct surplus surplus = { .pass = pass };
+	struct surplus surplus = { .donate = donate };
 
 	if (donate->shedding || donate->releasing)
 		return;
@@ -523,13 +607,89 @@ static void shed_surplus(struct donate *donate, const struct pass *pass)
  * The pass
  */
 
-static void work(struct donate *donate)
+static void free_pass(struct donate_pass *pass)
 {
-	struct pass *pass = calloc(1, sizeof(*pass));
+	for (size_t i = 0; i < pass->model_count; i++)
+		manifest_put(pass->models[i].manifest);
+	placing_close(&pass->placing);
+	sd_event_source_disable_unref(pass->turn);
+	free(pass->models);
+	free(pass->ids);
+	free(pass);
+}
+
+static void end_pass(struct donate *donate)
+{
+	struct donate_pass *pass = donate->pass;
+
+	donate->pass = NULL;
+	donate->pass_us = pass->us;
+	if (pass->pull)
+		start_pull(donate, pass->pull);
+	/* What has come meanwhile is not marked: it is for the next pass, which follows. */
+	if (!pass->err && pass->donor_count &&
+	    pass->changes == catalog_changes(donate->catalog))
+		shed_surplus(donate);
+	release_garbage(donate);
+	free_pass(pass);
+	wake(donate, PERIOD_US);
+}
+
+/* A step of the model's; true: go on with the next one, if there is time. */
+static bool go_on(struct donate_pass *pass)
+{
+	switch (pass->step) {
+	case PASS_BEGINS:
+		pass->err = begin_model(pass);
+		pass->step = PASS_LOOKS;
+		return true;
+	case PASS_LOOKS:
+		if (!look(pass))
+			return !pass->err;
+		pass->step = PASS_PLACES;
+		pass->job = (struct worker_job){ .work = place, .done = on_placed };
+		sd_event_source_set_enabled(pass->turn, SD_EVENT_OFF);
+		worker_add(pass->donate->chunks->worker, &pass->job);
+		return false;
+	case PASS_PLACES:
+		return false;
+	case PASS_ACTS:
+		if (!act(pass))
+			return true;
+		placing_close(&pass->placing);
+		pass->step = PASS_BEGINS;
+		pass->next++;
+		return true;
+	}
+	return false;
+}
+
+static int on_pass(sd_event_source *source, uint64_t us, void *arg)
+{
+	struct donate_pass *pass = arg;
+	uint64_t begin = clock_us();
+
+	(void)source;
+	(void)us;
+	turns_name("donate: models");
+	while (!pass->err && pass->next < pass->model_count && go_on(pass) && !turns_over())
+		;
+	pass->us += clock_us() - begin;
+	if (pass->err || pass->next == pass->model_count)
+		end_pass(pass->donate);
+	return 0;
+}
+
+static void begin_pass(struct donate *donate)
+{
+	struct donate_pass *pass = calloc(1, sizeof(*pass));
 
 	if (!pass)
 		return;
+	donate->pass = pass;
+	donate->passes++;
 	pass->donate = donate;
+	pass->changes = catalog_changes(donate->catalog);
 	pass->self = id_of(donate->chunks->host.name);
 	if (!donate->pull && donate->chunks->network.client && clock_us() >= donate->not_before_us)
 		pass->pull = calloc(1, sizeof(*pass->pull));
@@ -537,15 +697,11 @@ static void work(struct donate *donate)
 		pass->pull->donate = donate;
 	catalog_host_each(donate->catalog, see_host, pass);
 	if (pass->donor_count)
-		see_models(pass);
-	if (pass->pull)
-		start_pull(donate, pass->pull);
-	if (!pass->err && pass->donor_count)
-		shed_surplus(donate, pass);
-	release_garbage(donate);
-	free(pass->keep);
-	free(pass->ids);
-	free(pass);
+		list_models(pass);
+	if (!pass->err)
+		pass->err = turn_begin(donate->loop, &pass->turn, on_pass, pass);
+	if (pass->err)
+		end_pass(donate);
 }
 
 static void tell_heat(struct donate *donate)
@@ -559,7 +715,6 @@ static void tell_heat(struct donate *donate)
 static int on_time(sd_event_source *source, uint64_t us, void *arg)
 {
 	struct donate *donate = arg;
-	uint64_t begin = clock_us();
 
 	(void)source;
 	(void)us;
@@ -567,10 +722,13 @@ static int on_time(sd_event_source *source, uint64_t us, void *arg)
 	tell_heat(donate);
 	peers_update(donate->peers, donate->catalog);
 	manifests_sweep(donate->catalog);
-	if (catalog_member_state(donate->catalog) == CATALOG_JOINED)
-		work(donate);
-	donate->pass_us = clock_us() - begin;
-	wake(donate, PERIOD_US);
+	/* One that is under way may have looked already: there is another one after it. */
+	if (donate->pass)
+		wake(donate, POKE_US);
+	else if (catalog_member_state(donate->catalog) == CATALOG_JOINED)
+		begin_pass(donate);
+	else
+		wake(donate, PERIOD_US);
 	return 0;
 }
 
@@ -589,6 +747,14 @@ int donate_open(struct donate *donate, sd_event *loop, struct catalog *catalog,
 
 void donate_close(struct donate *donate)
 {
+	struct donate_pass *pass = donate->pass;
+
+	if (pass && pass->step == PASS_PLACES)
+		worker_cancel(donate->chunks->worker, &pass->job);
+	if (pass && pass->pull)
+		abandon(pass->pull);
+	if (pass)
+		free_pass(pass);
 	if (donate->pull)
 		abandon(donate->pull);
 	sd_event_source_disable_unref(donate->timer);

@@ -23,9 +23,11 @@ struct donate {
 	struct peers *peers;
 	struct heat *heat; /* what the catalog is told of it is told by the pass */
 	sd_event_source *timer;
+	struct donate_pass *pass; /* under way */
+	uint64_t passes;	  /* how many there were, with that one */
 	struct donate_pull *pull; /* under way */
 	uint64_t not_before_us;	  /* no pull, after one that failed */
-	uint64_t pass_us;	  /* how long the last one took */
+	uint64_t pass_us;	  /* how much of the loop's time the last one took */
 	uint8_t *releasing, *shedding; /* digests, while the catalog works on them */
 	size_t release_count, shed_count;
 };

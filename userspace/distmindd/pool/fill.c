@@ -520,7 +520,7 @@ static int on_turn(sd_event_source *source, uint64_t us, void *arg)
 	turns_name("load: copy");
 	sd_event_source_set_time(source, 0);
 	manifest = fill->request.manifest;
-	while (may_copy(fill) && bytes < TURN_BYTES) {
+	while (may_copy(fill) && bytes < TURN_BYTES && !(bytes && turns_over())) {
 		bytes += manifest->chunks[fill->locals[fill->local_next].chunk].size;
 		if (!copy(fill, &fill->locals[fill->local_next]))
 			break;

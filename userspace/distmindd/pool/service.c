@@ -824,6 +824,7 @@ static int client_create(struct service *service, int fd, struct access_user *us
 	*user = (struct access_user){ 0 };
 	client->next = service->clients;
 	service->clients = client;
+	service->accepted++;
 	service->count++;
 	return 0;
 }

@@ -36,6 +36,7 @@ struct service {
 	sd_event_source *source;
 	struct client *clients; /* those that end too */
 	unsigned int count;
+	uint64_t accepted; /* clients, since it began */
 	unsigned int turned_away;
 };
 
