@@ -2,6 +2,7 @@
 #include "grouping.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -192,6 +193,9 @@ const struct grouping *grouping_cached(struct grouping_cache *cache,
 	return &cache->entries[cache->next].grouping;
 }
 
+/* Of all caches: whoever needs the same grouping waits for it instead of making it too. */
+static pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER;
+
 int grouping_take(struct grouping *grouping, struct grouping_cache *cache,
 		  const struct model_manifest *manifest, const struct grouping_rates *rates)
 {
@@ -199,19 +203,18 @@ int grouping_take(struct grouping *grouping, struct grouping_cache *cache,
 	int err;
 
 	*grouping = (struct grouping){ 0 };
+	pthread_mutex_lock(&taking);
 	cached = grouping_cached(cache, manifest, rates, &err);
-	if (!cached)
-		return err;
-	grouping->groups = calloc(cached->count, sizeof(*cached->groups));
-	if (!grouping->groups)
-		return -ENOMEM;
-	memcpy(grouping->groups, cached->groups, cached->count * sizeof(*cached->groups));
-	grouping->count = cached->count;
-	grouping->rates = cached->rates;
-	grouping->predicted_ns = cached->predicted_ns;
-	grouping->greedy_ns = cached->greedy_ns;
-	grouping->bound_ns = cached->bound_ns;
-	return 0;
+	if (cached) {
+		*grouping = *cached;
+		grouping->groups = calloc(cached->count, sizeof(*cached->groups));
+		err = grouping->groups ? 0 : -ENOMEM;
+		if (!err)
+			memcpy(grouping->groups, cached->groups,
+			       cached->count * sizeof(*cached->groups));
+	}
+	pthread_mutex_unlock(&taking);
+	return err;
 }
 
 void grouping_cache_clear(struct grouping_cache *cache)

@@ -63,7 +63,7 @@ void grouping_clear(struct grouping *grouping);
 const struct grouping *grouping_cached(struct grouping_cache *cache,
 				       const struct model_manifest *manifest,
 				       const struct grouping_rates *rates, int *err);
-/* The same as a copy, the caller's. */
+/* The same as a copy, the caller's. For errands: any thread may call, and may wait for others. */
 int grouping_take(struct grouping *grouping, struct grouping_cache *cache,
 		  const struct model_manifest *manifest, const struct grouping_rates *rates);
 void grouping_cache_clear(struct grouping_cache *cache);

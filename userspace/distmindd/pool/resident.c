@@ -394,7 +394,8 @@ static void prepare(struct errand *errand)
 	struct preparation *preparation = resident->preparation;
 	const struct model_manifest *model = &resident->manifest->model;
 	struct distmind_vgpu *vgpu = preparation->place.vgpu;
-	int err = grouping_make(&resident->grouping, model, &preparation->request.rates);
+	int err = grouping_take(&resident->grouping, &resident->manifest->groupings, model,
+				&preparation->request.rates);
 
 	if (!err)
 		err = distmind_buffer_create(vgpu, model->size, DISTMIND_BUFFER_WEIGHTS,

@@ -163,7 +163,8 @@ static void write_answer(struct errand *errand)
 	json_t *users = showing->users;
 	int err;
 
-	err = grouping_make(&grouping, &showing->manifest->model, &showing->stamp.rates);
+	err = grouping_take(&grouping, &showing->manifest->groupings, &showing->manifest->model,
+			    &showing->stamp.rates);
 	if (err) {
 		grouping_clear(&grouping);
 		showing->fd = err;
