@@ -21,7 +21,17 @@ $(O)/bench/native/policy: tests/bench/native/policy.c $(POLICY_SRC) $(POLICY_RBT
 	@mkdir -p $(@D)
 	$(CC) $(BENCH_CFLAGS) $(POLICY_CFLAGS) $(filter %.c,$^) -o $@ -L$(O)/lib -ldistmind
 
-$(filter-out $(O)/bench/native/policy,$(filter $(O)/bench/native/%,$(BENCH))): \
+# The daemon's own code, with what tests put in the place of the kernel.
+$(O)/bench/native/loop: tests/bench/native/loop.c $(wildcard tests/unit/*.h) \
+		$(call us_objects,$(filter-out userspace/distmindd/main.c,$(DAEMON_SRC)) $(PLACEMENT_SRC) \
+		$(CATALOG_SRC) $(MEMORY_SRC) $(MODEL_SRC) $(SHARDING_SRC) $(PLANNER_SRC) $(COMMON_SRC) \
+		$(MESSAGE_SRC)) $(BENCH_COMMON)
+	@mkdir -p $(@D)
+	$(CC) $(BENCH_CFLAGS) $(filter %.c %.o,$^) -o $@ -L$(O)/lib -ldistmind -Wl,--as-needed \
+		$(SYSTEMD_LIBS) -lcmocka -lcurl -lcrypto -lxxhash -ljansson -lsqlite3 -libverbs -lrdmacm \
+		-linih -pthread -lm
+
+$(filter-out $(O)/bench/native/policy $(O)/bench/native/loop,$(filter $(O)/bench/native/%,$(BENCH))): \
 		$(O)/bench/native/%: tests/bench/native/%.c $(BENCH_POOL) $(BENCH_COMMON)
 	@mkdir -p $(@D)
 	$(CC) $(BENCH_CFLAGS) $(filter %.c %.o,$^) -o $@ -L$(O)/lib -ldistmind \
