@@ -28,7 +28,9 @@
  *   it does not fit around what a job used that hangs: its engine may still answer.
  *
  * Everything is guarded by sched->lock. Looking at one job takes time by what is held
- * in the heap, see residency.c; the work item gives others the lock after a few.
+ * in the heap, see residency.c; the work item gives others the lock after a few, and rests
+ * for longer than it looked, so that a crowd that waits does not keep those who run jobs
+ * from the lock. Who has a claim does not wait for that.
  */
 #include <linux/ktime.h>
 #include <linux/mm.h>
@@ -52,6 +54,9 @@
 #define CLAIMS_TRIED		8
 /* How many buffers are asked for on other gpus at a time. */
 #define ELSEWHERE_MAX		8
+
+/* After it has looked, the work item rests for so many times as long. */
+#define ROOM_REST		8
 
 /* For how many times the hang limit a job waits for what is not given up. */
 static const u32 limits[DISTMIND_ROOM__COUNT] = {
@@ -181,6 +186,15 @@ static void look_again_at(struct distmind_sched *sched, u64 due)
 		sched->room_due_ns = due;
 }
 
+/* As soon as the work item has rested. The caller dispatches, which sets the timer. */
+static void look_soon(struct distmind_sched *sched, u64 now)
+{
+	if (now >= sched->room_rest_ns)
+		queue_work(system_highpri_wq, &sched->room_work);
+	else
+		look_again_at(sched, sched->room_rest_ns);
+}
+
 /* There is room for it now: it is to have a lane, and who has a claim keeps it until then. */
 static void make_ready(struct distmind_sched *sched, struct distmind_queue *queue, u64 now)
 {
@@ -219,7 +233,7 @@ void distmind_room_wait(struct distmind_sched *sched, struct distmind_queue *que
 	queue->room.again_ns = now + DISTMIND_ROOM_PATIENCE_NS;
 	give_claim(sched, now);
 	/* What was in its way may have gone since it was looked at. */
-	queue_work(system_highpri_wq, &sched->room_work);
+	look_soon(sched, now);
 }
 
 /* Whether the job on the lane, whose buffers are there, leaves enough for who has a claim. */
@@ -261,7 +275,7 @@ void distmind_room_changed(struct distmind_sched *sched)
 	if (sched->error || !sched->room_tenant_count)
 		return;
 	sched->room_is_new = true;
-	queue_work(system_highpri_wq, &sched->room_work);
+	look_soon(sched, ktime_get_ns());
 }
 
 /* Before lanes are given away: who has a claim does not wait for the work item. */
@@ -269,7 +283,7 @@ void distmind_room_advance(struct distmind_sched *sched, u64 now)
 {
 	struct distmind_queue *claim = sched->room_claim;
 
-	if (sched->room_due_ns && now >= sched->room_due_ns) {
+	if (sched->room_due_ns && now >= max(sched->room_due_ns, sched->room_rest_ns)) {
 		sched->room_due_ns = 0;
 		queue_work(system_highpri_wq, &sched->room_work);
 	}
@@ -375,8 +389,10 @@ static void room_due(struct work_struct *work)
 	struct distmind_tenant *tenant;
 	u32 left, i, count = 0;
 	LIST_HEAD(ended);
+	u64 begun, now;
 
 	spin_lock(&sched->lock);
+	begun = ktime_get_ns();
 	sched->room_due_ns = 0;
 	for (left = sched->room_tenant_count; left && sched->room_tenant_count; left--) {
 		tenant = list_first_entry(&sched->room_tenants, struct distmind_tenant, in_room);
@@ -388,7 +404,9 @@ static void room_due(struct work_struct *work)
 	}
 	if (!sched->error)
 		give_claim(sched, ktime_get_ns());
-	distmind_sched_dispatch(sched, ktime_get_ns());
+	now = ktime_get_ns();
+	sched->room_rest_ns = now + ROOM_REST * (now - begun);
+	distmind_sched_dispatch(sched, now);
 	spin_unlock(&sched->lock);
 	distmind_job_end_all(&ended);
 	for (i = 0; i < count; i++) {
@@ -418,6 +436,7 @@ static void kick_all(struct work_struct *work)
 	distmind_table_for_each(&distmind_gpus, id, gpu) {
 		spin_lock(&gpu->sched.lock);
 		distmind_room_changed(&gpu->sched);
+		distmind_sched_dispatch(&gpu->sched, ktime_get_ns());
 		spin_unlock(&gpu->sched.lock);
 	}
 	mutex_unlock(&distmind_pool_lock);

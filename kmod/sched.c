@@ -55,7 +55,8 @@ static void arm_timer(struct distmind_sched *sched, u64 now)
 	for (i = 0; i < sched->lane_count; i++)
 		due = earlier(due, distmind_ladder_due(sched, &sched->lanes[i]));
 	due = earlier(due, distmind_ladder_lost_at(sched));
-	due = earlier(due, sched->room_due_ns);
+	if (sched->room_due_ns)
+		due = earlier(due, max(sched->room_due_ns, sched->room_rest_ns));
 	if (due)
 		hrtimer_start(&sched->timer, ns_to_ktime(max(due, now)), HRTIMER_MODE_ABS);
 }

@@ -65,6 +65,7 @@ struct distmind_sched_stats {
  * @room_claim_until: when its claim ends, if it waits for a lane and not for room
  * @room_is_new: somebody has stopped to use a buffer since that was looked at
  * @room_due_ns: when waiting for room is to be looked at, 0 for never
+ * @room_rest_ns: it is not looked at before, see ROOM_REST
  * @room_work: looks at it
  * @timer: wakes @work when something is due by itself
  * @work: what is due
@@ -88,6 +89,7 @@ struct distmind_sched {
 	u64 room_claim_until;
 	bool room_is_new;
 	u64 room_due_ns;
+	u64 room_rest_ns;
 	struct work_struct room_work;
 	struct hrtimer timer;
 	struct work_struct work;

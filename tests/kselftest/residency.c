@@ -651,10 +651,15 @@ static int crowd_join(FIXTURE_DATA(residency) *self, uint32_t count, uint64_t *t
 /* With a look at each of the crowd it would take as much longer as there are more of them. */
 TEST_F_TIMEOUT(residency, a_crowd_of_buffers_does_not_slow_down_the_admissions_of_others, 240)
 {
-	uint64_t few, many;
+	uint64_t few = UINT64_MAX, many = UINT64_MAX, took;
 
-	ASSERT_EQ(0, crowd_join(self, CROWD / 64, &few));
-	ASSERT_EQ(0, crowd_join(self, CROWD, &many));
+	/* The best of each: a busy machine slows down both. */
+	for (int i = 0; i < 3; i++) {
+		ASSERT_EQ(0, crowd_join(self, CROWD / 64, &took));
+		few = took < few ? took : few;
+		ASSERT_EQ(0, crowd_join(self, CROWD, &took));
+		many = took < many ? took : many;
+	}
 	EXPECT_GT(3 * few, many);
 }
 
