@@ -22,6 +22,9 @@ struct push {
 	struct models *models;
 	struct model_manifest model;
 	uint32_t replicas;
+	struct catalog_access access;
+	const void *text; /* of the manifest, until the upload has begun */
+	size_t size;
 	struct catalog_upload *upload;
 	bool pending; /* the catalog will call */
 	uint32_t *missing; /* chunks */
@@ -41,8 +44,16 @@ struct push {
 	bool spooling; /* it is the disk's */
 };
 
+static void forget_text(struct push *push)
+{
+	if (push->text)
+		munmap((void *)push->text, push->size);
+	push->text = NULL;
+}
+
 static void destroy(struct push *push)
 {
+	forget_text(push);
 	if (push->client)
 		push->client->push = NULL;
 	sd_event_source_disable_unref(push->turn);
@@ -349,10 +360,50 @@ static struct push *create(struct client *client, const char *name, const void *
 	return push;
 }
 
+/* -ENOTCONN: this host has not joined yet. */
+static int begin_upload(struct push *push)
+{
+	int err = catalog_upload_begin(push->models->catalog, push->model.name, push->text,
+				       push->size, push->replicas, &push->upload, on_begun, push);
+
+	if (err)
+		return err;
+	catalog_upload_set_access(push->upload, &push->access);
+	push->pending = true;
+	forget_text(push);
+	return 0;
+}
+
+static void refuse_begin(struct client *client, int err)
+{
+	client_refuse(client, err, "push: %s",
+		      err == -ENOTCONN ? "this host has not joined the catalog: try again "
+					 "soon, or see the log" :
+					 strerror(-err));
+}
+
+/* A daemon that has just started joins soon. */
+static int on_join(sd_event_source *source, uint64_t us, void *arg)
+{
+	struct push *push = arg;
+	int err;
+
+	(void)source;
+	(void)us;
+	turns_name("push: joining");
+	err = begin_upload(push);
+	if (err == -ENOTCONN && clock_us() - push->progress_us < STALLED_US) {
+		wake(push, WAIT_US);
+	} else if (err) {
+		refuse_begin(push->client, err);
+		push_end(push);
+	}
+	return 0;
+}
+
 void push_begin(struct client *client, const char *name, uint32_t replicas,
 		const struct catalog_access *access, int manifest)
 {
-	struct catalog *catalog = client->models->catalog;
 	const char *why;
 	const void *text;
 	struct push *push;
@@ -365,26 +416,28 @@ void push_begin(struct client *client, const char *name, uint32_t replicas,
 		return;
 	}
 	push = create(client, name, text, size);
-	if (!push)
-		goto out;
-	push->replicas = replicas;
-	err = catalog_upload_begin(catalog, name, text, size, replicas, &push->upload, on_begun,
-				   push);
-	if (err) {
-		client_refuse(client, err, "push: %s",
-			      err == -ENOTCONN ? "this host has not joined the catalog: try again "
-						 "soon, or see the log" :
-						 strerror(-err));
-		destroy(push);
-		goto out;
+	if (!push) {
+		munmap((void *)text, size);
+		return;
 	}
-	catalog_upload_set_access(push->upload, access);
-	push->pending = true;
+	push->replicas = replicas;
+	push->access = *access;
+	push->text = text;
+	push->size = size;
+	err = begin_upload(push);
+	if (err == -ENOTCONN) {
+		err = set_turn(push, on_join);
+		if (!err)
+			wake(push, WAIT_US);
+	}
+	if (err) {
+		refuse_begin(client, err);
+		destroy(push);
+		return;
+	}
 	push->client = client;
 	client->push = push;
 	client_begin(client, &push->exchange);
-out:
-	munmap((void *)text, size);
 }
 
 /*
