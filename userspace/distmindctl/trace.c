@@ -108,6 +108,9 @@ static void keep_weights(struct trace_recording *recording, const struct trace_n
 		if (event->kind == TRACE_SIGNAL) {
 			const struct trace_name *vgpu = find_weights(names, event->vgpu);
 
+			/* Who loads has gone, mostly because all has come: no group did. */
+			if (event->status == -EOWNERDEAD)
+				continue;
 			if (!vgpu || (gpu != DISTMIND_GPU_NONE && gpu != vgpu->gpu))
 				continue;
 			event->gpu = vgpu->gpu;
