@@ -53,8 +53,17 @@ static pid_t start_daemon(void)
 	_exit(127);
 }
 
+/* What the clients have done so far, in memory that they share with the test. */
+struct tally {
+	uint64_t done; /* jobs, with the bytes that they were to write */
+	uint64_t failed; /* with an error that said so */
+	bool busy[CLIENTS]; /* it has submitted, and waits */
+};
+
+static struct tally *tally;
+
 /* One round of work. Returns 0, or an exit code if something is wrong with it. */
-static int work(struct distmind_vgpu *vgpu, unsigned int seed)
+static int work(struct distmind_vgpu *vgpu, int client, unsigned int seed)
 {
 	struct distmind_timeline *timeline = NULL;
 	struct distmind_buffer *buffer = NULL;
@@ -77,11 +86,14 @@ static int work(struct distmind_vgpu *vgpu, unsigned int seed)
 	}
 	if (distmind_queue_submit(queue, batch, NULL))
 		goto out;
+	tally->busy[client] = true;
 	err = distmind_timeline_wait(timeline, JOBS, 60000);
+	tally->busy[client] = false;
 	if (err == -ETIMEDOUT)
 		code = LOST_A_JOB;
 	else if (!err && !all_bytes(memory, size, JOBS))
 		code = WRONG_BYTES;
+	__atomic_fetch_add(err ? &tally->failed : &tally->done, JOBS, __ATOMIC_RELAXED);
 out:
 	distmind_batch_destroy(batch);
 	distmind_queue_destroy(queue);
@@ -91,7 +103,7 @@ out:
 }
 
 /* Works for ever; ends only if something is wrong. */
-static pid_t start_client(unsigned int seed)
+static pid_t start_client(int client, unsigned int seed)
 {
 	struct distmind_claim claim = { .memory = MiB, .share = 10, .timeout_ms = 1000 };
 	struct distmind_vgpu *vgpu;
@@ -108,7 +120,7 @@ static pid_t start_client(unsigned int seed)
 			continue;
 		}
 		for (int i = 0; i < 20 && !code; i++)
-			code = work(vgpu, seed++);
+			code = work(vgpu, client, seed++);
 		distmind_vgpu_close(vgpu);
 		if (code)
 			_exit(code);
@@ -134,6 +146,8 @@ FIXTURE_SETUP(chaos)
 {
 	ASSERT_EQ(0, distmind_pool_open(&self->pool));
 	ASSERT_EQ(0, distmind_pool_open(&self->listing));
+	tally = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, tally);
 }
 
 FIXTURE_TEARDOWN(chaos)
@@ -142,16 +156,27 @@ FIXTURE_TEARDOWN(chaos)
 	distmind_pool_close(self->pool);
 }
 
+static bool any_busy(void)
+{
+	for (int i = 0; i < CLIENTS; i++) {
+		if (tally->busy[i])
+			return true;
+	}
+	return false;
+}
+
 TEST_F_TIMEOUT(chaos, a_thousand_kills_lose_no_job, 390)
 {
 	pid_t engines[ENGINES], clients[CLIENTS], daemon;
 	unsigned int seed = 20031;
+	/* Kills that hit somebody who waited for a job, or whose job somebody waited for. */
+	int clients_hit = 0, engines_hit = 0;
 
 	for (int i = 0; i < ENGINES; i++)
 		engines[i] = start_engine(i);
 	daemon = start_daemon();
 	for (int i = 0; i < CLIENTS; i++)
-		clients[i] = start_client(i * 1000);
+		clients[i] = start_client(i, i * 1000);
 	for (int i = 0; i < KILLS; i++) {
 		struct timespec nap = { .tv_nsec = rand_r(&seed) % 10000000 };
 		unsigned int die = rand_r(&seed) % 100;
@@ -166,16 +191,22 @@ TEST_F_TIMEOUT(chaos, a_thousand_kills_lose_no_job, 390)
 			victim = &engines[die % ENGINES];
 		else
 			victim = &daemon;
+		if (die < 70)
+			clients_hit += tally->busy[die % CLIENTS];
+		else if (die < 95)
+			engines_hit += any_busy();
 		kill(*victim, SIGKILL);
 		status = child_status(*victim);
 		ASSERT_EQ(128 + SIGKILL, status)
 			TH_LOG("a client ended by itself, code %d", status);
-		if (die < 70)
-			*victim = start_client(seed);
-		else if (die < 95)
+		if (die < 70) {
+			tally->busy[die % CLIENTS] = false;
+			*victim = start_client(die % CLIENTS, seed);
+		} else if (die < 95) {
 			*victim = start_engine(die % ENGINES);
-		else
+		} else {
 			*victim = start_daemon();
+		}
 	}
 	for (int i = 0; i < CLIENTS; i++) {
 		kill(clients[i], SIGKILL);
@@ -187,6 +218,13 @@ TEST_F_TIMEOUT(chaos, a_thousand_kills_lose_no_job, 390)
 		kill(engines[i], SIGKILL);
 		child_status(engines[i]);
 	}
+	TH_LOG("%llu jobs done, %llu failed; %d clients and %d engines killed at work",
+	       tally->done + 0ULL, tally->failed + 0ULL, clients_hit, engines_hit);
+	/* Else this has shown nothing. */
+	EXPECT_LE(KILLS, tally->done);
+	EXPECT_LE(JOBS, tally->failed);
+	EXPECT_LE(KILLS / 100, clients_hit);
+	EXPECT_LE(KILLS / 100, engines_hit);
 	EXPECT_EQ(0, distmind_pool_vgpus(self->pool, no_vgpus, NULL));
 	EXPECT_EQ(0, distmind_pool_gpus(self->listing, remove_lost, self->pool));
 }
