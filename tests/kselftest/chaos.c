@@ -15,6 +15,7 @@
 #define OP_FILL 1
 #define BLOCK	4096
 #define JOBS	8
+#define PATIENCE 150 /* ms until somebody is at work */
 
 enum { LOST_A_JOB = 3, WRONG_BYTES = 4 };
 
@@ -178,11 +179,15 @@ TEST_F_TIMEOUT(chaos, a_thousand_kills_lose_no_job, 390)
 	for (int i = 0; i < CLIENTS; i++)
 		clients[i] = start_client(i, i * 1000);
 	for (int i = 0; i < KILLS; i++) {
+		const struct timespec moment = { .tv_nsec = 1000000 };
 		struct timespec nap = { .tv_nsec = rand_r(&seed) % 10000000 };
 		unsigned int die = rand_r(&seed) % 100;
 		pid_t *victim;
 		int status;
 
+		/* Where processes begin slowly, nobody would be at work yet. */
+		for (int j = 0; j < PATIENCE && !any_busy(); j++)
+			nanosleep(&moment, NULL);
 		/* The moment is what is random. */
 		nanosleep(&nap, NULL);
 		if (die < 70)
