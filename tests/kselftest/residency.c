@@ -601,6 +601,13 @@ TEST_F_TIMEOUT(residency, a_crowd_goes_in_about_the_time_that_it_took_to_come, 1
 	crowd_end(self->pool, &crowd);
 }
 
+static int by_size(const void *a, const void *b)
+{
+	uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
+
+	return (first > second) - (first < second);
+}
+
 /* How long it takes to bring in many of another vgpu, each of which somebody must go for. */
 static int crowd_join(FIXTURE_DATA(residency) *self, uint32_t count, uint64_t *took_ns)
 {
@@ -612,6 +619,7 @@ static int crowd_join(FIXTURE_DATA(residency) *self, uint32_t count, uint64_t *t
 	struct distmind_queue *queue;
 	struct distmind_vgpu *vgpu;
 	struct crowd crowd;
+	uint64_t took[200];
 	int err;
 
 	err = crowd_start(self->pool, &crowd, count);
@@ -626,18 +634,20 @@ static int crowd_join(FIXTURE_DATA(residency) *self, uint32_t count, uint64_t *t
 		if (!err && place_of(buffers[i]) != DISTMIND_OFFSET_NONE)
 			err = -EEXIST;
 	}
-	*took_ns = now_ns();
 	for (int i = 0; !err && i < 200; i++) {
+		took[i] = now_ns();
 		distmind_batch_launch(self->batch, OP_CHECK, 1);
 		add_whole(self->batch, 0, buffers[i]);
 		distmind_batch_signal(self->batch, done, i + 1);
 		err = distmind_queue_submit(queue, self->batch, NULL);
 		distmind_batch_clear(self->batch);
 		err = err ? err : distmind_timeline_wait(done, i + 1, 20000);
+		took[i] = now_ns() - took[i];
 	}
-	*took_ns = now_ns() - *took_ns;
 	if (err)
 		return err;
+	qsort(took, 200, sizeof(took[0]), by_size);
+	*took_ns = took[20];
 	for (int i = 0; i < 200; i++)
 		distmind_buffer_destroy(buffers[i]);
 	distmind_timeline_destroy(done);
@@ -653,14 +663,16 @@ TEST_F_TIMEOUT(residency, a_crowd_of_buffers_does_not_slow_down_the_admissions_o
 {
 	uint64_t few = UINT64_MAX, many = UINT64_MAX, took;
 
-	/* The best of each: a busy machine slows down both. */
+	/* The quickest tenth: a busy host slows down the others, a look at a crowd all of them. */
 	for (int i = 0; i < 3; i++) {
 		ASSERT_EQ(0, crowd_join(self, CROWD / 64, &took));
 		few = took < few ? took : few;
 		ASSERT_EQ(0, crowd_join(self, CROWD, &took));
 		many = took < many ? took : many;
 	}
-	EXPECT_GT(3 * few, many);
+	EXPECT_GT(3 * few, many) {
+		TH_LOG("%llu ns beside few, %llu ns beside many", few + 0ULL, many + 0ULL);
+	}
 }
 
 /*
