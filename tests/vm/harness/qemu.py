@@ -29,8 +29,10 @@ class QemuGuest(Guest):
         vmlinuz, release = image(self.kernel)
         modules = BUILD / "guests" / self.kernel / "lib" / "modules"
         cmdline = CMDLINE + [f"VM_INIT={INIT}", f"VM_MODULES={modules}"]
-        argv = ["qemu-system-x86_64", *accel.options(vmlinuz),
-                "-machine", "pc", "-smp", self.args.cpus, "-m", self.memory,
+        counted = self.args.counted
+        options = accel.COUNTED if counted else accel.options(vmlinuz)
+        argv = ["qemu-system-x86_64", *options, "-machine", "pc",
+                "-smp", 1 if counted else self.args.cpus, "-m", self.memory,
                 "-nodefaults", "-no-user-config", "-no-reboot",
                 "-display", "none",
                 "-kernel", vmlinuz,
