@@ -6,10 +6,12 @@
 #   make demo       the main job, in two guests
 #   make demo-pool  the memory pool, in three guests
 #   make check      unit tests, lint, DKMS, guest tests; T=PATTERN for a part of them
+#   make check-6.1  all guest tests on 6.1; check leaves out PART=-userspace there
 #   make check-cluster  what wants several hosts; K=uml|uml-debug
 #   make check-systemd  the installed units, in a guest that runs systemd
 #   make check-debug  guest tests on a kernel with KASAN, lockdep, kmemleak
 #   make check-smp  the same on several CPUs, in QEMU: slow
+#   make check-kills  programs killed at random; KILLS=10000, K=uml-debug
 #   make bench      the benchmarks
 #   make fuzz       the parsers, ten minutes each
 #   make vm         a shell in a guest; K=6.12|6.1|uml|uml-debug|smp
@@ -118,9 +120,12 @@ vm: $(if $(filter uml% smp,$(K)),$(K)-kernel,setup-guests)
 
 # Tests
 
-.PHONY: check check-cluster check-debug check-smp check-systemd demo demo-pool bench lint
+.PHONY: check check-6.1 check-cluster check-debug check-kills check-smp check-systemd demo demo-pool bench lint
 check: setup
-	@T='$(T)' scripts/check $(BUILD) native 6.1 6.12
+	@T='$(T)' scripts/check $(BUILD) native 6.1-kernel 6.12
+
+check-6.1: setup
+	@T='$(T)' RESULTS=$(BUILD)/results.6.1 scripts/check $(BUILD) 6.1$(PART)
 
 check-debug: setup uml-debug-kernel
 	@T='$(T)' RESULTS=$(BUILD)/results.debug scripts/check $(BUILD) uml-debug
@@ -133,6 +138,12 @@ check-cluster: K = uml
 check-cluster: setup
 	@$(MAKE) --no-print-directory $(K)-kernel
 	@T='$(T)' RESULTS=$(BUILD)/results.cluster scripts/check $(BUILD) cluster-$(K)
+
+# Clients, engines and daemons killed at random, as often as one likes.
+check-kills: K = uml-debug
+check-kills: setup
+	@$(if $(filter uml% smp,$(K)),$(MAKE) --no-print-directory $(K)-kernel)
+	@KILLS=$(KILLS) RESULTS=$(BUILD)/results.kills scripts/check $(BUILD) kills-$(K)
 
 check-systemd: setup
 	@T='$(T)' RESULTS=$(BUILD)/results.systemd scripts/check $(BUILD) systemd

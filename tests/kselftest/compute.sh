@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
+# part: userspace
 # Programs that compute: training, inference, and both of them on one gpu, whose
 # speed is paced so that the machine's does not matter much. Blocks of training
 # take up to 26 ms there, its jobs up to 105, a request alone 1.

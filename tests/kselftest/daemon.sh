@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
+# part: userspace
 # The whole of it: engine, kernel, daemon, library and tool together, and what
 # happens when one of them dies.
 . tests/kselftest/common/tap.sh

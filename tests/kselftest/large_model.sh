@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
+# part: userspace
 # Models with the tensors and layers of today's, scaled in bytes and not in number, on one
 # host: stored, shown, loaded in both forms with the bytes of the files, deleted. The
 # largest only where processors are not emulated.

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
+# part: userspace
 # distmindctl pool beside a running daemon: what is promised, where things go and why,
 # repacking, and what becomes of everything on a gpu whose engine dies.
 #

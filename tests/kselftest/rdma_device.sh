@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
+# part: userspace
 # RDMA devices that come and go while distmindd runs: one that goes is let go of, so that
 # whoever removes it need not wait; one that comes is used. Soft-RoCE on an interface of its
 # own, since the connection manager does not do lo.

@@ -1,8 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
+# part: userspace
 # The first five minutes of README.md, line by line as they stand there, on the defaults
 # of daemon and engine. A line is a test; what it says is in the log if it fails.
 # time-limit: 240
+# processors: 1 (see tests/vm/harness/processors.py)
 . tests/kselftest/common/tap.sh
 
 # The lines of the first block after the heading.

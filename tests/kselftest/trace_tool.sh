@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
+# part: userspace
 # distmindctl trace: what it tells of a load and of training that requests preempt, on
 # a gpu that is paced as in compute.sh, and what it leaves behind.
 # time-limit: 300
