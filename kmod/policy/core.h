@@ -59,9 +59,23 @@ static inline u64 policy_expected(const struct policy_entity *entity)
 }
 
 /* Of its request. */
-static inline u64 policy_left(const struct policy_entity *entity)
+static inline u64 policy_left_own(const struct policy_entity *entity)
 {
 	return min(max(entity->expected_ns, entity->left_ns), POLICY_RUN_MAX);
+}
+
+/* Of the one behind it. */
+static inline u64 policy_left_behind(const struct policy_entity *entity)
+{
+	return min(max(entity->expected_ns, entity->behind_left_ns), POLICY_RUN_MAX);
+}
+
+/* Of whichever is shorter. */
+static inline u64 policy_left(const struct policy_entity *entity)
+{
+	u64 left = policy_left_own(entity);
+
+	return entity->behind_ns ? min(left, policy_left_behind(entity)) : left;
 }
 
 static inline u64 policy_begun(const struct policy_entity *entity)
@@ -85,9 +99,16 @@ static inline struct policy_tenant *policy_first_tenant(const struct policy_rank
 	return rb_entry_safe(rb_first_cached(&rank->tenants), struct policy_tenant, node);
 }
 
+/* At the expense of the tenant that it has now. */
 static inline u64 policy_ran(const struct policy_entity *running, u64 now)
 {
 	return policy_before(now, running->started_ns) ? 0 : now - running->started_ns;
+}
+
+/* At whoever's. */
+static inline u64 policy_ran_in_all(const struct policy_entity *running, u64 now)
+{
+	return policy_before(now, running->picked_ns) ? 0 : now - running->picked_ns;
 }
 
 /* The earlier of two times of which 0 is never. */
@@ -108,6 +129,9 @@ u64 policy_fair_excess(const struct policy_entity *running, u64 now);
 void policy_limit_set(struct policy_sched *sched, struct policy_tenant *tenant, u64 now);
 void policy_limit_update(struct policy_sched *sched, struct policy_tenant *tenant, u64 now);
 u64 policy_limit_when(const struct policy_tenant *tenant);
+u64 policy_limit_full_at(struct policy_sched *sched, struct policy_tenant *tenant, u64 now);
+void policy_limit_empty(struct policy_sched *sched, struct policy_tenant *tenant, u64 full_ns,
+			u64 now);
 void policy_limit_start(struct policy_sched *sched, struct policy_entity *entity);
 bool policy_limit_extend(struct policy_sched *sched, struct policy_entity *entity, u64 now);
 void policy_limit_done(struct policy_sched *sched, struct policy_entity *entity, u64 ran_ns,

@@ -15,6 +15,7 @@
 #include <linux/minmax.h>
 #include <linux/prefetch.h>
 #include <linux/rbtree.h>
+#include <linux/rbtree_augmented.h>
 #include <linux/string.h>
 #include <linux/types.h>
 #include <uapi/linux/distmind.h>
@@ -27,11 +28,13 @@
 #include <linux/kernel.h>
 #include <linux/list.h>
 #include <linux/rbtree.h>
+#include <linux/rbtree_augmented.h>
 #include <linux/types.h>
 #include <stdlib.h>
 #include <string.h>
 #include <linux/distmind.h>
 
+#define U64_MAX UINT64_MAX
 #define prefetch(address) __builtin_prefetch(address)
 #define clamp_t(type, value, low, high) min_t(type, max_t(type, value, low), high)
 

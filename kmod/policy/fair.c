@@ -45,16 +45,20 @@ u64 policy_fair_excess(const struct policy_entity *running, u64 now)
 bool policy_fair_preempts(const struct policy_entity *waiter, bool starved,
 			  const struct policy_entity *running, u64 now, u64 *when)
 {
-	u64 enough = POLICY_SLICE_NS;
+	u64 even;
 	s64 ahead;
 
 	if (waiter->tenant == running->tenant)
 		return false;
 	ahead = waiter->tenant->vtime - vtime_without(running);
-	if (ahead > 0)
-		enough = max(enough, div64_u64(min_t(u64, ahead, POLICY_RUN_MAX) << 10,
-					       running->tenant->inverse) + 1);
-	*when = running->started_ns + enough;
+	*when = running->picked_ns + POLICY_SLICE_NS;
+	if (ahead > 0) {
+		even = running->started_ns + 1 +
+		       div64_u64(min_t(u64, ahead, POLICY_RUN_MAX) << 10,
+				 running->tenant->inverse);
+		if (policy_before(*when, even))
+			*when = even;
+	}
 	return !policy_before(now, *when);
 }
 

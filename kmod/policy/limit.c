@@ -100,6 +100,30 @@ u64 policy_limit_when(const struct policy_tenant *tenant)
 	return tenant->refilled_ns + div64_u64(missing + tenant->rate - 1, tenant->rate);
 }
 
+/* When its bucket will be full, if nothing is used meanwhile. */
+u64 policy_limit_full_at(struct policy_sched *sched, struct policy_tenant *tenant, u64 now)
+{
+	s64 missing;
+
+	if (!is_limited(sched, tenant))
+		return now;
+	refill(tenant, now);
+	missing = tenant->depth - tenant->tokens - tenant->reserved;
+	return missing > 0 ? now + div64_u64(missing + tenant->rate - 1, tenant->rate) : now;
+}
+
+/* It is new, and its bucket will be full then, not now. */
+void policy_limit_empty(struct policy_sched *sched, struct policy_tenant *tenant, u64 full_ns,
+			u64 now)
+{
+	u64 wait;
+
+	if (!is_limited(sched, tenant) || !policy_before(now, full_ns))
+		return;
+	wait = min(full_ns - now, div64_u64(POLICY_FAR, tenant->rate));
+	tenant->tokens = tenant->depth - (s64)(wait * tenant->rate);
+}
+
 /* Who is not capped can take in advance what it does not have. */
 static void reserve(struct policy_sched *sched, struct policy_entity *entity, u64 ran_ns)
 {

@@ -63,6 +63,20 @@ static void rank_age(struct policy_rank *rank, u64 now)
 	rank->aged_ns = now;
 }
 
+/* After @waiting or @running has become less. */
+static void rank_left(struct policy_rank *rank, u64 now)
+{
+	if (!rank->waiting && !rank->running)
+		rank->empty_ns = now;
+}
+
+/* Nobody of it has wanted anything for a while. */
+static bool rank_is_quiet(const struct policy_rank *rank, u64 now)
+{
+	return !rank->waiting && !rank->running &&
+	       !policy_before(now, rank->empty_ns + POLICY_WINDOW_NS);
+}
+
 static void ranks_age(struct policy_sched *sched, u64 now)
 {
 	u32 i;
@@ -80,6 +94,8 @@ static void tenant_join(struct policy_sched *sched, struct policy_tenant *tenant
 	if (ahead > VTIME_STALE)
 		tenant->vtime = rank->vtime;
 	rank_age(rank, now);
+	if (rank_is_quiet(rank, now))
+		rank->period++;
 	rank->waiting += tenant->ready_count;
 	sched->active++;
 	tenant->runnable = true;
@@ -101,6 +117,7 @@ static void tenant_leave(struct policy_sched *sched, struct policy_tenant *tenan
 	sched->active--;
 	rank_age(rank, now);
 	rank->waiting -= tenant->ready_count;
+	rank_left(rank, now);
 }
 
 /* Its key may have changed; most often its place has not. */
@@ -160,7 +177,7 @@ static void tenant_place(struct policy_sched *sched, struct policy_tenant *tenan
 	u32 rank;
 
 	policy_limit_update(sched, tenant, now);
-	runnable = tenant->ready_count && !tenant->throttled;
+	runnable = tenant->ready_count && !tenant->throttled && !tenant->barred;
 	rank = sched->policy->rank ? sched->policy->rank(tenant) : 0;
 	if (tenant->runnable && (!runnable || rank != tenant->rank))
 		tenant_leave(sched, tenant, now);
@@ -209,6 +226,7 @@ static void count_ready(struct policy_sched *sched, struct policy_tenant *tenant
 	if (tenant->runnable) {
 		rank_age(rank, now);
 		rank->waiting += change;
+		rank_left(rank, now);
 	}
 	tenant->ready_count += change;
 }
@@ -305,6 +323,7 @@ void policy_switch(struct policy_sched *sched, const struct policy *policy, u64 
 	for (i = 0; i < POLICY_RANKS; i++) {
 		sched->ranks[i].vtime = 0;
 		sched->ranks[i].starved_ns = 0;
+		sched->ranks[i].period++;
 	}
 	list_for_each_entry(tenant, &sched->tenants, in_sched) {
 		tenant->owed_base = 0;
@@ -353,10 +372,69 @@ void policy_tenant_change(struct policy_sched *sched, struct policy_tenant *tena
 	sched->recheck_ns = now;
 }
 
+void policy_bar(struct policy_sched *sched, struct policy_tenant *tenant, bool barred, u64 now)
+{
+	tenant->barred = barred;
+	tenant_place(sched, tenant, now);
+}
+
 void policy_tenant_exit(struct policy_sched *sched, struct policy_tenant *tenant)
 {
 	policy_bug_on(tenant->ready_count || tenant->running);
 	list_del_init(&tenant->in_sched);
+}
+
+/* Whether somebody got further than those who are in it now. */
+static bool is_ahead(const struct policy_rank *rank, u64 vtime, u64 now)
+{
+	u64 ahead = vtime - rank->vtime;
+
+	return ahead && ahead <= VTIME_STALE && !rank_is_quiet(rank, now);
+}
+
+static bool debt_counts(const struct policy_rank *rank, const struct policy_debt *debt, u32 i,
+			u64 now)
+{
+	return debt->period[i] == rank->period && is_ahead(rank, debt->vtime[i], now);
+}
+
+void policy_debt_note(struct policy_sched *sched, struct policy_tenant *tenant,
+		      struct policy_debt *debt, u64 now)
+{
+	const struct policy_rank *rank = &sched->ranks[tenant->rank];
+	u64 full_ns = policy_limit_full_at(sched, tenant, now);
+	u32 i = tenant->rank;
+
+	if (policy_before(debt->full_ns, full_ns) && policy_before(now, full_ns))
+		debt->full_ns = full_ns;
+	if (!is_ahead(rank, tenant->vtime, now))
+		return;
+	if (debt_counts(rank, debt, i, now) && policy_before(tenant->vtime, debt->vtime[i]))
+		return;
+	debt->vtime[i] = tenant->vtime;
+	debt->period[i] = rank->period;
+}
+
+void policy_debt_take(struct policy_sched *sched, struct policy_tenant *tenant,
+		      const struct policy_debt *debt, u64 now)
+{
+	if (debt->full_ns)
+		policy_limit_empty(sched, tenant, debt->full_ns, now);
+	/* What it may use says of which rank it is. */
+	tenant_place(sched, tenant, now);
+	if (debt_counts(&sched->ranks[tenant->rank], debt, tenant->rank, now))
+		tenant->vtime = debt->vtime[tenant->rank];
+}
+
+bool policy_debt_matters(const struct policy_sched *sched, const struct policy_debt *debt, u64 now)
+{
+	u32 i;
+
+	for (i = 0; i < POLICY_RANKS; i++) {
+		if (debt_counts(&sched->ranks[i], debt, i, now))
+			return true;
+	}
+	return debt->full_ns && policy_before(now, debt->full_ns);
 }
 
 void policy_enqueue(struct policy_sched *sched, struct policy_entity *entity, u64 now)
@@ -482,6 +560,7 @@ struct policy_entity *policy_pick(struct policy_sched *sched, u64 now)
 	entity_take(sched, entity, now);
 	entity->state = POLICY_RUNNING;
 	entity->asked = false;
+	entity->picked_ns = now;
 	entity->protected_ns = starved ? now + POLICY_SLICE_NS : now;
 	stretch_begin(sched, entity, now);
 	prefetch_next(rank);
@@ -498,6 +577,7 @@ static void stretch_end(struct policy_sched *sched, struct policy_entity *entity
 
 	rank_age(rank, now);
 	rank->running--;
+	rank_left(rank, now);
 	rank->starved_ns -= min(rank->starved_ns, made_up);
 	sched->running--;
 	tenant->running--;
@@ -517,11 +597,23 @@ void policy_done(struct policy_sched *sched, struct policy_entity *entity, u64 r
 	stretch_end(sched, entity, ran_ns, now);
 }
 
+/* It runs, and what decides about its place has changed. */
+static void entity_rekey(struct policy_sched *sched, struct policy_entity *entity, u64 now)
+{
+	entity->key = sched->policy->entity_key(entity);
+	sched->recheck_ns = now;
+}
+
 void policy_lend(struct policy_sched *sched, struct policy_entity *entity,
 		 struct policy_tenant *tenant, u64 deadline_ns, u64 now)
 {
 	bool runnable = entity->state == POLICY_RUNNABLE;
 
+	if (entity->state == POLICY_RUNNING && entity->tenant == tenant) {
+		entity->deadline_ns = deadline_ns;
+		entity_rekey(sched, entity, now);
+		return;
+	}
 	if (runnable)
 		policy_remove(sched, entity, now);
 	else if (entity->state == POLICY_RUNNING)
@@ -531,10 +623,26 @@ void policy_lend(struct policy_sched *sched, struct policy_entity *entity,
 	if (runnable) {
 		policy_enqueue(sched, entity, now);
 	} else if (entity->state == POLICY_RUNNING) {
-		entity->key = sched->policy->entity_key(entity);
 		stretch_begin(sched, entity, now);
-		sched->recheck_ns = now;
+		entity_rekey(sched, entity, now);
 	}
+}
+
+void policy_set_behind(struct policy_sched *sched, struct policy_entity *entity, u64 behind_ns,
+		       u64 left_ns, u64 now)
+{
+	bool runnable = entity->state == POLICY_RUNNABLE;
+
+	if (entity->behind_ns == behind_ns && entity->behind_left_ns == left_ns)
+		return;
+	if (runnable)
+		policy_remove(sched, entity, now);
+	entity->behind_ns = behind_ns;
+	entity->behind_left_ns = left_ns;
+	if (runnable)
+		policy_enqueue(sched, entity, now);
+	else if (entity->state == POLICY_RUNNING)
+		entity_rekey(sched, entity, now);
 }
 
 /*

@@ -29,9 +29,9 @@
  * until it is free; for a job that never yields, what is left of it. W is
  * POLICY_WINDOW_NS, S is POLICY_SLICE_NS, and P is the sched's patience.
  *
- *  - All: a lane is never idle while an entity of a tenant that is not
- *    throttled is runnable, and a tenant is throttled no longer than it has to
- *    be.
+ *  - All: a lane is never idle while an entity of a tenant that is neither
+ *    throttled nor barred is runnable, and a tenant is throttled no longer than
+ *    it has to be.
  *
  *  - All: a lane that was asked is counted on for P. If it is not free by then,
  *    another one is asked for whoever waits, if there is one that would be asked
@@ -51,7 +51,8 @@
  *    yield before it has run for POLICY_LIMIT_SLICE_NS. A tenant that wants
  *    more gets 15/16 of its cap, the rest is what lets it run in bursts.
  *
- *  - fifo: in the order of arrival. Nobody is asked to yield.
+ *  - fifo: in the order of arrival. Nobody is asked to yield; an engine of which nothing
+ *    is heard for long may be, see ladder.c, and goes on with what it had.
  *
  *  - fair: between any two times at which tenants i and j both wait, what
  *    they got, each divided by its share, differs by at most (lanes + 1) *
@@ -71,6 +72,10 @@
  *    that has used more than share * lanes * W over about W counts as standard
  *    until it is within its share again, at most W after it stops.
  *
+ *  - All: what is promised to a tenant, and what it is limited to, is so of one that goes
+ *    and of who takes over its debt together: whoever leaves with more than its share, or
+ *    with an empty bucket, comes back with that, see struct policy_debt.
+ *
  *  - srpt: of n tenants, one that waits starts an entity before the lanes have
  *    run for (n + lanes) * (POLICY_DEFICIT_NS + L), L being the longest stretch
  *    of anybody on a lane. Among the entities of a tenant, one is overtaken only
@@ -79,7 +84,9 @@
  *
  * A request is what an application wants done by a deadline: several jobs, one
  * after the other or side by side. An entity that belongs to none is a request of
- * its own, which begins when it arrives. Under fair and in the lower classes of
+ * its own, which begins when it arrives. An entity stands for those behind it in its
+ * queue, too, see struct policy_line: where deadlines or what is left are compared, by the
+ * most urgent of these. Under fair and in the lower classes of
  * slo, the entities of a tenant are in the order in which their requests began.
  */
 #ifndef _DISTMIND_POLICY_H
@@ -151,9 +158,10 @@ struct policy_settings {
  * @inverse: 1 / share, times 1000 << 10
  * @epoch: changes when @vtime starts anew
  * @running: how many running entities
- * @runnable: may be picked: has an entity and is not throttled
+ * @runnable: may be picked: has an entity and is neither throttled nor barred
  * @throttled: is at its cap
  * @over: has used more than its share and lost its precedence
+ * @barred: is not picked, see policy_bar()
  * @settings: see there
  * @tokens: lane time that it may use, see limit.c
  * @reserved: lane time that was set aside for what is running
@@ -183,6 +191,7 @@ struct policy_tenant {
 	bool runnable;
 	bool throttled;
 	bool over;
+	bool barred;
 	struct policy_settings settings;
 	s64 tokens;
 	s64 reserved;
@@ -205,14 +214,16 @@ enum policy_entity_state {
 
 /**
  * struct policy_entity - the job at the head of a queue
- * @tenant: whose; the caller sets this and the next six while it is idle, and
- *	policy_lend() changes it
+ * @tenant: whose; the caller sets this and the next eight while it is idle, and
+ *	policy_lend() and policy_set_behind() change some
  * @arrival_ns: when the job became ready; stays when it yields
  * @request_ns: when its request began, 0 if it is of none
  * @deadline_ns: when its request should be done, 0 for its beginning plus the
  *	tenant's objective
  * @expected_ns: what is left of the job, see policy_estimate_get()
  * @left_ns: what is left of its request, with this job; less counts as @expected_ns
+ * @behind_ns: when the request behind it began that is to be done soonest, 0: none
+ * @behind_left_ns: what is left of that, with all that is before it
  * @unyielding: runs to its end; may also be changed while it is running
  * @link: in the tenant's list, while it is runnable and @in_order
  * @node: in the tenant's tree, while it is runnable and not @in_order
@@ -223,7 +234,8 @@ enum policy_entity_state {
  * @asked: was asked to yield
  * @asked_ns: when
  * @epoch: of its tenant when it was picked
- * @started_ns: when it was picked
+ * @picked_ns: when it was picked
+ * @started_ns: the same, or when it became its tenant's if that was later
  * @protected_ns: not to be asked to yield before
  * @paid_ns: run time that its tenant was charged in advance
  * @charged: that in virtual time
@@ -243,6 +255,8 @@ struct policy_entity {
 	u64 deadline_ns;
 	u64 expected_ns;
 	u64 left_ns;
+	u64 behind_ns;
+	u64 behind_left_ns;
 	bool unyielding;
 	u8 state;
 	u8 rank;
@@ -250,6 +264,7 @@ struct policy_entity {
 	bool asked;
 	u32 epoch;
 	u64 asked_ns;
+	u64 picked_ns;
 	u64 started_ns;
 	u64 protected_ns;
 	u64 paid_ns;
@@ -260,11 +275,65 @@ struct policy_entity {
 };
 
 /**
+ * struct policy_hurry - how soon something is to be done; of each, less is sooner
+ * @due_ns: when its request should be done, or began if that is later
+ * @key: as srpt has it, but for what was done
+ */
+struct policy_hurry {
+	u64 due_ns;
+	u64 key;
+};
+
+/**
+ * struct policy_turn - what was submitted of a request at once
+ * @node: in the line
+ * @request_ns: when the request began
+ * @own: its hurry
+ * @least: and the least of all below it
+ */
+struct policy_turn {
+	struct rb_node node;
+	u64 request_ns;
+	struct policy_hurry own;
+	struct policy_hurry least;
+};
+
+/**
+ * struct policy_line - the requests in a queue
+ * @turns: in order
+ * @came_ns: expected length of all that ever came
+ * @went_ns: of that, what is done
+ */
+struct policy_line {
+	struct rb_root turns;
+	u64 came_ns;
+	u64 went_ns;
+};
+
+/**
+ * struct policy_debt - what tenants of somebody have had too much, and left behind
+ * @vtime: how far the furthest of them was, in each rank
+ * @period: of that rank then, 0: there was none
+ * @full_ns: when the last of their buckets will be full, see limit.c
+ *
+ * Zero is none. It is worth something as long as the others of that rank still wait for
+ * what they are owed: if nobody has waited or run for POLICY_WINDOW_NS, nobody is owed
+ * anything.
+ */
+struct policy_debt {
+	u64 vtime[POLICY_RANKS];
+	u64 period[POLICY_RANKS];
+	u64 full_ns;
+};
+
+/**
  * struct policy_rank - tenants among which the policy's order decides
  * @tenants: those who may be picked
  * @vtime: virtual time: where the tenant that was picked last stood
  * @waiting: runnable entities of @tenants
  * @running: entities that were picked from here
+ * @empty_ns: since when nobody waits or runs, if that is so
+ * @period: how often somebody came when that had been so for POLICY_WINDOW_NS
  * @starved_ns: how long entities waited while none was running; a nanosecond
  *	of run time makes up for POLICY_FLOOR of waiting
  * @aged_ns: when @starved_ns was brought up to date
@@ -274,6 +343,8 @@ struct policy_rank {
 	u64 vtime;
 	u32 waiting;
 	u32 running;
+	u64 empty_ns;
+	u64 period;
 	u64 starved_ns;
 	u64 aged_ns;
 };
@@ -327,8 +398,21 @@ void policy_tenant_init(struct policy_sched *sched, struct policy_tenant *tenant
 			const struct policy_settings *settings, u64 now);
 void policy_tenant_change(struct policy_sched *sched, struct policy_tenant *tenant,
 			  const struct policy_settings *settings, u64 now);
+/* While it is barred none of its entities is picked; those that run go on. */
+void policy_bar(struct policy_sched *sched, struct policy_tenant *tenant, bool barred, u64 now);
 /* All of its entities must be idle. */
 void policy_tenant_exit(struct policy_sched *sched, struct policy_tenant *tenant);
+
+/*
+ * Whoever leaves and comes back as another tenant has had what it has had: note before the
+ * one goes, as often as there are some, and take after the other was initialised.
+ */
+void policy_debt_note(struct policy_sched *sched, struct policy_tenant *tenant,
+		      struct policy_debt *debt, u64 now);
+void policy_debt_take(struct policy_sched *sched, struct policy_tenant *tenant,
+		      const struct policy_debt *debt, u64 now);
+/* False: it may be forgotten. */
+bool policy_debt_matters(const struct policy_sched *sched, const struct policy_debt *debt, u64 now);
 
 /* The entity is idle and, but for the fields that the caller sets, zero or as it was. */
 void policy_enqueue(struct policy_sched *sched, struct policy_entity *entity, u64 now);
@@ -340,10 +424,15 @@ struct policy_entity *policy_pick(struct policy_sched *sched, u64 now);
 /*
  * From now on the entity, whatever its state, is @tenant's, to be done by @deadline_ns:
  * somebody of that tenant waits for it. The same call gives it back. What it has run for so
- * far was at the expense of who had it before; its @started_ns is anew.
+ * far was at the expense of who had it before; if that is another tenant, its @started_ns
+ * is anew. How long it has had the lane is not: who lends it its place does not keep it from
+ * being asked to yield.
  */
 void policy_lend(struct policy_sched *sched, struct policy_entity *entity,
 		 struct policy_tenant *tenant, u64 deadline_ns, u64 now);
+/* Another request is the shortest behind it, whatever its state. */
+void policy_set_behind(struct policy_sched *sched, struct policy_entity *entity, u64 behind_ns,
+		       u64 left_ns, u64 now);
 /* It ran for @ran_ns, to its end or until it yielded. */
 void policy_done(struct policy_sched *sched, struct policy_entity *entity, u64 ran_ns, u64 now);
 /*
@@ -363,5 +452,23 @@ void policy_estimate_update(struct policy_tenant *tenant, u32 operation, u32 blo
 u64 policy_estimates_get(struct policy_estimates *estimates, u32 number, u32 blocks);
 void policy_estimates_update(struct policy_estimates *estimates, u32 number, u32 blocks,
 			     u64 ran_ns);
+
+void policy_line_init(struct policy_line *line);
+/*
+ * Behind all others, before what it brings has come: a request that began at @request_ns,
+ * should be done by @deadline_ns, and of which @left_ns are left.
+ */
+void policy_line_add(struct policy_line *line, struct policy_turn *turn, u64 request_ns,
+		     u64 deadline_ns, u64 left_ns);
+void policy_line_del(struct policy_line *line, struct policy_turn *turn);
+/* Its request should be done by another time; U64_MAX: that is for another turn to say. */
+void policy_turn_set_deadline(struct policy_turn *turn, u64 deadline_ns);
+/* Work of that expected length, of a request or not; what went must have come as such. */
+void policy_line_came(struct policy_line *line, u64 work_ns);
+void policy_line_went(struct policy_line *line, u64 work_ns);
+/* When the first of them is due; U64_MAX: there is none. */
+u64 policy_line_due(const struct policy_line *line);
+/* The one that is to be done soonest by srpt; false: there is none. */
+bool policy_line_shortest(const struct policy_line *line, u64 *request_ns, u64 *left_ns);
 
 #endif /* _DISTMIND_POLICY_H */

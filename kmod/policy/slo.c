@@ -72,7 +72,7 @@ static bool slo_preempts(const struct policy_entity *waiter, bool starved,
 		return policy_fair_preempts(waiter, starved, running, now, when);
 	if (!policy_before(waiter->key, running->key))
 		return false;
-	*when = running->started_ns + POLICY_SLICE_NS;
+	*when = running->picked_ns + POLICY_SLICE_NS;
 	return !policy_before(now, *when);
 }
 

@@ -11,7 +11,8 @@
  * counter was when it was owed nothing.
  *
  * A request counts as shorter the longer ago it began, so that a tenant's long
- * ones are not starved by its own short ones.
+ * ones are not starved by its own short ones. One behind another in a queue counts as
+ * longer by what is before it, and what is before it counts as short as it is.
  */
 #include "core.h"
 
@@ -20,7 +21,11 @@
 
 static u64 srpt_entity_key(const struct policy_entity *entity)
 {
-	return policy_begun(entity) / POLICY_SRPT_AGING + policy_left(entity);
+	u64 key = policy_begun(entity) / POLICY_SRPT_AGING + policy_left_own(entity);
+
+	if (!entity->behind_ns)
+		return key;
+	return min(key, entity->behind_ns / POLICY_SRPT_AGING + policy_left_behind(entity));
 }
 
 static u64 srpt_tenant_key(const struct policy_tenant *tenant)
@@ -87,7 +92,7 @@ static struct policy_tenant *srpt_select(struct policy_sched *sched, u64 now, bo
 /* What has run longer than expected is taken to be half way. */
 static u64 remaining(const struct policy_entity *running, u64 now)
 {
-	u64 left = policy_left(running), ran = policy_ran(running, now);
+	u64 left = policy_left(running), ran = policy_ran_in_all(running, now);
 
 	return left > ran ? left - ran : ran;
 }
@@ -99,7 +104,7 @@ static bool srpt_preempts(const struct policy_entity *waiter, bool starved,
 	u64 worth = 2 * policy_left(waiter) + PREEMPT_COST_NS;
 
 	/* If not now, then perhaps when it turns out to be longer than was expected. */
-	*when = running->started_ns + max(worth, policy_left(running)) + 1;
+	*when = running->picked_ns + max(worth, policy_left(running)) + 1;
 	return remaining(running, now) > worth;
 }
 

@@ -445,6 +445,31 @@ static void who_waits_lends_its_place(void **state)
 	assert_int_equal(sched.running, 0);
 }
 
+/*
+ * Two take turns to wait for what tenant 0 runs, more often than a slice: tenant 3, of the same
+ * class as they are, gets the lane all the same.
+ */
+static void those_who_lend_their_place_in_turns_do_not_renew_a_slice(void **state)
+{
+	u64 now = START;
+	int i;
+
+	(void)state;
+	begin(&policy_slo, 1);
+	tenant(0, 100, DISTMIND_CLASS_BEST_EFFORT, false);
+	for (i = 1; i <= 3; i++)
+		tenant(i, 300, DISTMIND_CLASS_STANDARD, false);
+	ready(0, MS, now);
+	assert_picks(0, now);
+	policy_lend(&sched, &entities[0], &tenants[1], 0, now);
+	ready(3, MS, now);
+	for (i = 0; !victim_of(0, now); i++, now += MS) {
+		assert_true(i < 100);
+		if (i % 4 == 0)
+			policy_lend(&sched, &entities[0], &tenants[1 + i / 4 % 2], 0, now);
+	}
+}
+
 static void srpt_pays_its_debts(void **state)
 {
 	u64 now = START;
@@ -513,6 +538,35 @@ static void capped_tenants_come_back_by_themselves(void **state)
 		policy_done(&sched, &entities[0], 100000, now);
 	}
 	assert_in_range(ran, 92 * MS, 100 * MS);
+}
+
+static void barred_tenants_are_not_picked_and_keep_their_place(void **state)
+{
+	static const struct policy *const policies[] = {
+		&policy_fifo, &policy_fair, &policy_slo, &policy_srpt,
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(policies); i++) {
+		begin(policies[i], 2);
+		tenant(0, 500, DISTMIND_CLASS_STANDARD, false);
+		tenant(1, 500, DISTMIND_CLASS_STANDARD, false);
+		entities[2].tenant = &tenants[0];
+		ready(0, MS, START);
+		ready(2, MS, START + 1);
+		ready(1, MS, START + 2);
+		assert_picks(0, START + 3);
+		policy_bar(&sched, &tenants[0], true, START + 3);
+		/* What runs goes on; of what waits, only others get a lane. */
+		assert_picks(1, START + 3);
+		policy_done(&sched, &entities[1], MS, START + MS);
+		assert_null(policy_pick(&sched, START + MS));
+		assert_false(policy_is_wanted(&sched));
+		assert_null(victim_of(0, START + 200 * MS));
+		policy_bar(&sched, &tenants[0], false, START + 200 * MS);
+		assert_true(policy_is_wanted(&sched));
+		assert_picks(2, START + 200 * MS);
+	}
 }
 
 static void capped_tenants_yield_to_nobody(void **state)
@@ -698,10 +752,12 @@ int main(void)
 		cmocka_unit_test(slo_goes_by_the_deadline_of_the_request),
 		cmocka_unit_test(srpt_prefers_what_is_left_of_a_short_request),
 		cmocka_unit_test(who_waits_lends_its_place),
+		cmocka_unit_test(those_who_lend_their_place_in_turns_do_not_renew_a_slice),
 		cmocka_unit_test(srpt_pays_its_debts),
 		cmocka_unit_test(srpt_owes_nothing_to_who_is_served),
 		cmocka_unit_test(capped_tenants_come_back_by_themselves),
 		cmocka_unit_test(capped_tenants_yield_to_nobody),
+		cmocka_unit_test(barred_tenants_are_not_picked_and_keep_their_place),
 		cmocka_unit_test(shares_can_change_while_jobs_run),
 		cmocka_unit_test(tenants_leave_and_others_go_on),
 		cmocka_unit_test(virtual_time_may_wrap),
