@@ -7,13 +7,19 @@
  * of the initial user namespace is counted and not limited, but for claims: it is who
  * sets the limits, and the daemon.
  *
+ * Memory is counted as well: what is charged to the vgpus of a user (see vgpu.c). A vgpu
+ * that has ended leaves what somebody still maps, or has a descriptor of. That counts for
+ * its user as before, who gets no more than is left then of what the vgpus are promised
+ * that it has now. So nobody has more than its vgpus were promised at one time, however
+ * often it acquires others.
+ *
  * Work that one user's objects cause in another's context, or under a lock that others
  * need, is done here instead: it is cut into chores, each of which is bounded, and a
  * worker of the user's own runs one after the other. So a user who causes more than it
  * can pay for waits for its own work. Who submits jobs runs some of its chores itself.
  *
- * An account lives as long as something refers to it. The table of accounts is guarded
- * by accounts_lock, under which the last reference goes.
+ * An account lives as long as something refers to it. The tables of accounts, by user and
+ * by number, are guarded by accounts_lock, under which the last reference goes.
  */
 #include <linux/cred.h>
 #include <linux/hashtable.h>
@@ -48,9 +54,11 @@ static struct limit limits[DISTMIND_LIMIT__COUNT] = {
 	[DISTMIND_LIMIT_HANDLE] = { "handles", 65536, -EDQUOT },
 	[DISTMIND_LIMIT_BUFFER] = { "buffers", 32768, -EDQUOT },
 	[DISTMIND_LIMIT_EXPORT] = { "exports", 16384, -EDQUOT },
+	[DISTMIND_LIMIT_ATTACHMENT] = { "attachments", 16384, -EDQUOT },
 	[DISTMIND_LIMIT_TIMELINE] = { "timelines", 16384, -EDQUOT },
 	[DISTMIND_LIMIT_WATCH] = { "watches", 4096, -EDQUOT },
 	[DISTMIND_LIMIT_QUEUE] = { "queues", 4096, -EDQUOT },
+	[DISTMIND_LIMIT_REQUEST] = { "requests", 65536, -EDQUOT },
 	[DISTMIND_LIMIT_JOB] = { "jobs", 131072, -EAGAIN },
 	[DISTMIND_LIMIT_WAIT] = { "waits", 1048576, -EAGAIN },
 };
@@ -65,14 +73,17 @@ LIMIT(vgpus, DISTMIND_LIMIT_VGPU);
 LIMIT(handles, DISTMIND_LIMIT_HANDLE);
 LIMIT(buffers, DISTMIND_LIMIT_BUFFER);
 LIMIT(exports, DISTMIND_LIMIT_EXPORT);
+LIMIT(attachments, DISTMIND_LIMIT_ATTACHMENT);
 LIMIT(timelines, DISTMIND_LIMIT_TIMELINE);
 LIMIT(watches, DISTMIND_LIMIT_WATCH);
 LIMIT(queues, DISTMIND_LIMIT_QUEUE);
+LIMIT(requests, DISTMIND_LIMIT_REQUEST);
 LIMIT(jobs, DISTMIND_LIMIT_JOB);
 LIMIT(waits, DISTMIND_LIMIT_WAIT);
 
 static DEFINE_SPINLOCK(accounts_lock);
 static DEFINE_HASHTABLE(accounts, 8);
+struct distmind_table distmind_accounts = DISTMIND_TABLE_INIT(distmind_accounts);
 static struct workqueue_struct *workers;
 
 /*
@@ -153,12 +164,20 @@ static void run_chores(struct work_struct *work)
 	distmind_account_put(account);
 }
 
+static void account_free(struct distmind_account *account)
+{
+	if (account->ns)
+		put_user_ns(account->ns);
+	kfree(account);
+}
+
 /* That of the calling process, with a reference. */
 struct distmind_account *distmind_account_find(void)
 {
 	struct distmind_account *account, *made;
 	struct user_namespace *ns;
 	kuid_t uid = find_payer(&ns);
+	int err;
 
 	spin_lock(&accounts_lock);
 	account = lookup(uid, ns);
@@ -174,6 +193,12 @@ struct distmind_account *distmind_account_find(void)
 	spin_lock_init(&made->lock);
 	INIT_LIST_HEAD(&made->chores);
 	INIT_WORK(&made->work, run_chores);
+	INIT_HLIST_NODE(&made->node);
+	err = distmind_table_add(&distmind_accounts, made, U32_MAX, &made->id);
+	if (err) {
+		account_free(made);
+		return ERR_PTR(err);
+	}
 	spin_lock(&accounts_lock);
 	account = lookup(uid, ns);
 	if (!account)
@@ -181,9 +206,20 @@ struct distmind_account *distmind_account_find(void)
 	spin_unlock(&accounts_lock);
 	if (!account)
 		return made;
-	if (made->ns)
-		put_user_ns(made->ns);
-	kfree(made);
+	distmind_account_put(made);
+	return account;
+}
+
+/* The first account with a number of at least *id, with a reference. */
+struct distmind_account *distmind_account_from(unsigned long *id)
+{
+	struct distmind_account *account;
+
+	spin_lock(&accounts_lock);
+	account = distmind_table_from(&distmind_accounts, id);
+	if (account)
+		refcount_inc(&account->ref);
+	spin_unlock(&accounts_lock);
 	return account;
 }
 
@@ -201,22 +237,28 @@ void distmind_account_put(struct distmind_account *account)
 		return;
 	spin_lock(&accounts_lock);
 	last = refcount_dec_and_test(&account->ref);
-	if (last)
+	if (last) {
 		hash_del(&account->node);
+		distmind_table_del(&distmind_accounts, account->id);
+	}
 	spin_unlock(&accounts_lock);
 	if (!last)
 		return;
 	for (i = 0; i < DISTMIND_LIMIT__COUNT; i++)
 		WARN_ON(atomic_read(&account->used[i]));
-	if (account->ns)
-		put_user_ns(account->ns);
-	kfree(account);
+	WARN_ON(atomic64_read(&account->promised) || atomic64_read(&account->held));
+	account_free(account);
+}
+
+/* Of the initial user namespace. */
+bool distmind_account_is_root(const struct distmind_account *account)
+{
+	return !account->ns && uid_eq(account->uid, GLOBAL_ROOT_UID);
 }
 
 static bool is_limited(const struct distmind_account *account, enum distmind_limit limit)
 {
-	return limit == DISTMIND_LIMIT_CLAIM || account->ns ||
-	       !uid_eq(account->uid, GLOBAL_ROOT_UID);
+	return limit == DISTMIND_LIMIT_CLAIM || !distmind_account_is_root(account);
 }
 
 /* All of @count, or the error that says why not. */
@@ -229,8 +271,10 @@ int distmind_account_charge(struct distmind_account *account, enum distmind_limi
 	max = min_t(unsigned int, max, INT_MAX);
 	do {
 		/* A limit that was lowered may be below what there is. */
-		if (used > max || count > max - used)
+		if (used > max || count > max - used) {
+			atomic_inc(&account->refused[limit]);
 			return limits[limit].error;
+		}
 	} while (!atomic_try_cmpxchg(&account->used[limit], &used, used + count));
 	return 0;
 }
@@ -241,17 +285,58 @@ void distmind_account_uncharge(struct distmind_account *account, enum distmind_l
 	WARN_ON(atomic_sub_return(count, &account->used[limit]) < 0);
 }
 
+/* Its vgpus may have so much more, or less. */
+void distmind_account_promise(struct distmind_account *account, s64 bytes)
+{
+	WARN_ON(atomic64_add_return(bytes, &account->promised) < 0);
+}
+
+/* Memory of one of its vgpus. */
+int distmind_account_take(struct distmind_account *account, u64 bytes)
+{
+	s64 promised = atomic64_read(&account->promised), held = atomic64_read(&account->held);
+
+	if (!is_limited(account, DISTMIND_LIMIT_VGPU))
+		promised = S64_MAX;
+	do {
+		if (held > promised || bytes > promised - held)
+			return -EDQUOT;
+	} while (!atomic64_try_cmpxchg(&account->held, &held, held + bytes));
+	return 0;
+}
+
+void distmind_account_give_back(struct distmind_account *account, u64 bytes)
+{
+	WARN_ON(atomic64_sub_return(bytes, &account->held) < 0);
+}
+
 /* What its user has, and may have. */
+void distmind_account_get_row(struct distmind_account *account, enum distmind_limit limit,
+			      struct distmind_account_row *row)
+{
+	row->what = limits[limit].name;
+	row->used = atomic_read(&account->used[limit]);
+	row->limited = is_limited(account, limit);
+	row->max = READ_ONCE(limits[limit].max);
+	row->refused = atomic_read(&account->refused[limit]);
+}
+
 void distmind_account_show(struct distmind_account *account, struct seq_file *m)
 {
+	struct distmind_account_row row;
 	int i;
 
 	for (i = 0; i < DISTMIND_LIMIT__COUNT; i++) {
-		seq_printf(m, "distmind-%s:\t%d", limits[i].name, atomic_read(&account->used[i]));
-		if (is_limited(account, i))
-			seq_printf(m, " of %u", READ_ONCE(limits[i].max));
+		distmind_account_get_row(account, i, &row);
+		seq_printf(m, "distmind-%s:\t%u", row.what, row.used);
+		if (row.limited)
+			seq_printf(m, " of %u", row.max);
 		seq_putc(m, '\n');
 	}
+	seq_printf(m, "distmind-memory:\t%lld KiB", atomic64_read(&account->held) >> 10);
+	if (is_limited(account, DISTMIND_LIMIT_VGPU))
+		seq_printf(m, " of %lld KiB", atomic64_read(&account->promised) >> 10);
+	seq_putc(m, '\n');
 }
 
 void distmind_chore_init(struct distmind_chore *chore, void (*run)(struct distmind_chore *chore))
@@ -305,4 +390,5 @@ void distmind_account_drain(void)
 void distmind_account_exit(void)
 {
 	destroy_workqueue(workers);
+	xa_destroy(&distmind_accounts.objects);
 }

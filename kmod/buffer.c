@@ -5,7 +5,7 @@
  * A buffer is held by each handle of it, its own client's and those of who has
  * imported it, by each job that uses it, each mapping of it and each dma-buf. With
  * the last of these its range goes back to the heap and its charge to the quota of
- * the vgpu. It holds its vgpu and its gpu.
+ * the vgpu. It holds its vgpu and its gpu. Others may pay for it as well, see payment.c.
  *
  * The table of buffers is read under RCU: what is found there may be on its way
  * out, so a reference must be taken with kref_get_unless_zero(). Nothing of a
@@ -21,6 +21,8 @@
 #include "extent.h"
 #include "gpu.h"
 #include "ledger.h"
+#include "payment.h"
+#include "room.h"
 #include "trace.h"
 #include "vgpu.h"
 
@@ -31,8 +33,10 @@ static void buffer_release(struct kref *ref)
 	struct distmind_buffer *buffer = container_of(ref, struct distmind_buffer, ref);
 
 	trace_distmind_buffer_destroy(buffer);
+	WARN_ON(!list_empty(&buffer->payments));
 	distmind_table_del(&distmind_buffers, buffer->id);
 	distmind_heap_del(&buffer->gpu->heap, buffer);
+	distmind_room_freed(&buffer->gpu->sched);
 	distmind_heap_free_pages(buffer->pages, buffer->count);
 	distmind_extents_free(buffer->extents);
 	distmind_vgpu_uncharge(buffer->vgpu, distmind_buffer_size(buffer));
@@ -110,6 +114,8 @@ struct distmind_buffer *distmind_buffer_create(struct distmind_vgpu *vgpu,
 	buffer->vgpu = vgpu;
 	INIT_LIST_HEAD(&buffer->mappings);
 	mutex_init(&buffer->mappings_lock);
+	INIT_LIST_HEAD(&buffer->payments);
+	spin_lock_init(&buffer->payments_lock);
 
 	buffer->gpu = distmind_vgpu_get_gpu(vgpu);
 	if (IS_ERR(buffer->gpu)) {
@@ -118,6 +124,11 @@ struct distmind_buffer *distmind_buffer_create(struct distmind_vgpu *vgpu,
 	}
 	buffer->gpu_id = buffer->gpu->id;
 	err = distmind_vgpu_charge(vgpu, size);
+	if (err == -EDQUOT) {
+		/* What the user has given back may still be on its way. */
+		distmind_account_help(account);
+		err = distmind_vgpu_charge(vgpu, size);
+	}
 	if (err)
 		goto err_gpu;
 	/* Refuse what cannot be before memory is spent on it. */
@@ -162,14 +173,18 @@ static unsigned long index_of(pgoff_t pgoff)
 	return pgoff & ((DISTMIND_BUFFER_MAX >> PAGE_SHIFT) - 1);
 }
 
-static vm_fault_t buffer_fault(struct vm_fault *vmf)
+static vm_fault_t fault(struct distmind_buffer *buffer, struct vm_fault *vmf)
 {
-	struct distmind_buffer *buffer = vmf->vma->vm_private_data;
 	unsigned long index = index_of(vmf->pgoff);
 
 	if (index >= buffer->count)
 		return VM_FAULT_SIGBUS;
 	return distmind_heap_insert(vmf, buffer->pages, buffer->count, index);
+}
+
+static vm_fault_t buffer_fault(struct vm_fault *vmf)
+{
+	return fault(vmf->vma->vm_private_data, vmf);
 }
 
 static void buffer_vma_open(struct vm_area_struct *vma)
@@ -188,11 +203,44 @@ static const struct vm_operations_struct buffer_vm_ops = {
 	.fault = buffer_fault,
 };
 
+/* One that somebody pays for: the payment knows the buffer. */
+static vm_fault_t paid_fault(struct vm_fault *vmf)
+{
+	struct distmind_payment *payment = vmf->vma->vm_private_data;
+
+	return fault(payment->buffer, vmf);
+}
+
+static void paid_vma_open(struct vm_area_struct *vma)
+{
+	struct distmind_payment *payment = vma->vm_private_data;
+
+	distmind_buffer_get(payment->buffer);
+	distmind_payment_get(payment);
+}
+
+static void paid_vma_close(struct vm_area_struct *vma)
+{
+	struct distmind_payment *payment = vma->vm_private_data;
+	struct distmind_buffer *buffer = payment->buffer;
+
+	distmind_payment_put(payment);
+	distmind_buffer_put(buffer);
+}
+
+static const struct vm_operations_struct paid_vm_ops = {
+	.open = paid_vma_open,
+	.close = paid_vma_close,
+	.fault = paid_fault,
+};
+
 /*
  * The low bits of the mapping's offset say where in the buffer it begins. The
- * pages are ordinary ones, inserted as such, so that RDMA devices can pin them.
+ * pages are ordinary ones, inserted as such, so that RDMA devices can pin them. It holds
+ * the buffer and @payment, which may be NULL.
  */
-int distmind_buffer_mmap(struct distmind_buffer *buffer, struct vm_area_struct *vma)
+int distmind_buffer_mmap(struct distmind_buffer *buffer, struct distmind_payment *payment,
+			 struct vm_area_struct *vma)
 {
 	unsigned long first = index_of(vma->vm_pgoff);
 
@@ -202,7 +250,12 @@ int distmind_buffer_mmap(struct distmind_buffer *buffer, struct vm_area_struct *
 		return -EINVAL;
 	vm_flags_set(vma, VM_MIXEDMAP | VM_DONTEXPAND | VM_DONTDUMP);
 	distmind_buffer_get(buffer);
-	vma->vm_private_data = buffer;
-	vma->vm_ops = &buffer_vm_ops;
+	if (payment) {
+		vma->vm_private_data = distmind_payment_get(payment);
+		vma->vm_ops = &paid_vm_ops;
+	} else {
+		vma->vm_private_data = buffer;
+		vma->vm_ops = &buffer_vm_ops;
+	}
 	return 0;
 }

@@ -15,6 +15,7 @@
 
 struct distmind_extents;
 struct distmind_gpu;
+struct distmind_payment;
 struct distmind_vgpu;
 
 #define DISTMIND_BUFFER_MAX_SHIFT	40
@@ -59,6 +60,8 @@ enum distmind_buffer_use {
  * @mappings: of its dma-bufs by devices; under @mappings_lock
  * @mappings_lock: see dmabuf.c
  * @exports: how many dma-bufs of it there are
+ * @payments: by vgpus that are not its own; under @payments_lock
+ * @payments_lock: see payment.c
  * @extents: how it is being filled, or NULL; see extent.c
  * @rcu: dumps read the table of buffers without a lock
  */
@@ -93,6 +96,8 @@ struct distmind_buffer {
 	struct list_head mappings;
 	struct mutex mappings_lock; /* see above */
 	atomic_t exports;
+	struct list_head payments;
+	spinlock_t payments_lock; /* see above */
 	struct distmind_extents *extents;
 	struct rcu_head rcu;
 };
@@ -106,7 +111,8 @@ struct distmind_buffer *distmind_buffer_from(unsigned long *id);
 void distmind_buffer_get(struct distmind_buffer *buffer);
 void distmind_buffer_put(struct distmind_buffer *buffer);
 void distmind_buffer_put_later(struct distmind_buffer *buffer);
-int distmind_buffer_mmap(struct distmind_buffer *buffer, struct vm_area_struct *vma);
+int distmind_buffer_mmap(struct distmind_buffer *buffer, struct distmind_payment *payment,
+			 struct vm_area_struct *vma);
 
 /* Where in the heap it is; DISTMIND_OFFSET_NONE: nowhere at the moment. */
 static inline u64 distmind_buffer_offset(const struct distmind_buffer *buffer)

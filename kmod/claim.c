@@ -8,6 +8,9 @@
  * be touched by others, and only under that lock. vgpus are created by the one
  * who grants, so that it learns what is wrong with its answer, and become the
  * waiter's when it wakes: if the waiter cannot take them, it kills them.
+ *
+ * To create them takes as long as devtmpfs does, so that is done without the lock: who
+ * grants looks afterwards whether the claim is still there, and kills them if it is not.
  */
 #include <linux/cred.h>
 #include <linux/file.h>
@@ -32,6 +35,8 @@
 DEFINE_MUTEX(distmind_claim_lock);
 struct distmind_table distmind_claims = DISTMIND_TABLE_INIT(distmind_claims);
 
+static atomic64_t last_serial;
+
 #define TOO_MANY_CLAIMS "too many claims are waiting already: wait for their answers first"
 
 static int refuse(char *reason, int error, const char *why)
@@ -49,6 +54,7 @@ static struct distmind_claim *claim_create(struct distmind_account *account,
 	if (!claim)
 		return NULL;
 	distmind_ledger_created(DISTMIND_OBJECT_CLAIM);
+	claim->serial = atomic64_inc_return(&last_serial);
 	claim->account = account;
 	strscpy(claim->owner.name, arg->name, sizeof(claim->owner.name));
 	claim->owner.lease = DISTMIND_VGPU_LEASE_FILE;
@@ -77,17 +83,21 @@ static int enqueue(struct distmind_claim *claim)
 {
 	int err;
 
-	if (mutex_lock_killable(&distmind_claim_lock))
-		return -EINTR;
-	err = distmind_table_add(&distmind_claims, claim, CLAIMS_MAX, &claim->id);
+	/* Before the lock, as it may have to wait for memory of the caller's cgroup. */
+	err = distmind_table_reserve(&distmind_claims, CLAIMS_MAX, &claim->id);
 	if (err == -EBUSY)
-		err = refuse(claim->reason, -EAGAIN, TOO_MANY_CLAIMS);
-	if (!err) {
-		trace_distmind_claim_add(claim);
-		distmind_netlink_notify_claim(DISTMIND_CMD_CLAIM_ADD_NTF, claim);
+		return refuse(claim->reason, -EAGAIN, TOO_MANY_CLAIMS);
+	if (err)
+		return err;
+	if (mutex_lock_killable(&distmind_claim_lock)) {
+		distmind_table_release(&distmind_claims, claim->id);
+		return -EINTR;
 	}
+	distmind_table_publish(&distmind_claims, claim->id, claim);
+	trace_distmind_claim_add(claim);
+	distmind_netlink_notify_claim(DISTMIND_CMD_CLAIM_ADD_NTF, claim);
 	mutex_unlock(&distmind_claim_lock);
-	return err;
+	return 0;
 }
 
 /* Under distmind_claim_lock: from here on it is the waiter's alone. */
@@ -138,7 +148,7 @@ static int install(struct distmind_claim *claim, s32 __user *user)
 	u32 i, opened = 0, reserved = 0;
 	int err = -ENOMEM;
 
-	files = kcalloc(claim->count, sizeof(*files), GFP_KERNEL);
+	files = kcalloc(claim->count, sizeof(*files), GFP_KERNEL_ACCOUNT);
 	if (!files)
 		goto err_kill;
 	for (; opened < claim->count; opened++) {
@@ -252,53 +262,118 @@ int distmind_claim_acquire(struct distmind_acquire *arg)
 	return err;
 }
 
+#define GONE "no such claim: it was answered, timed out or given up"
+
 static struct distmind_claim *find_locked(u32 id, struct netlink_ext_ack *extack)
 {
 	struct distmind_claim *claim = distmind_table_find(&distmind_claims, id);
 
 	lockdep_assert_held(&distmind_claim_lock);
 	if (!claim)
-		NL_SET_ERR_MSG(extack, "no such claim: it was answered, timed out or given up");
+		NL_SET_ERR_MSG(extack, GONE);
 	return claim;
 }
 
-int distmind_claim_grant(u32 id, const u32 *gpus, u32 count, struct netlink_ext_ack *extack)
+/**
+ * struct grant - a claim that is being granted
+ * @id: its number
+ * @serial: which claim that is
+ * @account: of the claim; held
+ * @owner: of the claim
+ * @settings: of the claim
+ * @count: how many vgpus
+ * @vgpus: those that there are, each with a reference
+ */
+struct grant {
+	u32 id;
+	u64 serial;
+	struct distmind_account *account;
+	struct distmind_vgpu_owner owner;
+	struct distmind_vgpu_settings settings;
+	u32 count;
+	struct distmind_vgpu *vgpus[];
+};
+
+/* What the claim wants, which may be given up from now on. */
+static int begin_grant(struct grant *grant, struct netlink_ext_ack *extack)
 {
 	struct distmind_claim *claim;
-	struct distmind_vgpu *vgpu;
 	int err = 0;
+
+	mutex_lock(&distmind_claim_lock);
+	claim = find_locked(grant->id, extack);
+	if (!claim) {
+		err = -ENOENT;
+	} else if (grant->count != claim->count) {
+		NL_SET_ERR_MSG(extack, "gpu must be there once for each vgpu of the claim");
+		err = -EINVAL;
+	} else {
+		grant->serial = claim->serial;
+		distmind_account_get(claim->account);
+		grant->account = claim->account;
+		grant->owner = claim->owner;
+		grant->settings = claim->settings;
+	}
+	mutex_unlock(&distmind_claim_lock);
+	return err;
+}
+
+/* The vgpus are there: they become the claim's, unless it was given up. */
+static int end_grant(struct grant *grant, struct netlink_ext_ack *extack)
+{
+	struct distmind_claim *claim;
 	u32 i;
 
 	mutex_lock(&distmind_claim_lock);
-	claim = find_locked(id, extack);
-	if (!claim) {
-		err = -ENOENT;
-		goto out;
-	}
-	if (count != claim->count) {
-		NL_SET_ERR_MSG(extack, "gpu must be there once for each vgpu of the claim");
-		err = -EINVAL;
-		goto out;
-	}
-	for (i = 0; i < count; i++) {
-		vgpu = distmind_vgpu_create(&claim->owner, &claim->settings, gpus[i], extack);
-		if (IS_ERR(vgpu)) {
-			err = PTR_ERR(vgpu);
-			kill_vgpus(claim->vgpus, i);
-			goto out;
-		}
-		claim->vgpus[i] = vgpu;
+	claim = find_locked(grant->id, extack);
+	if (!claim || claim->serial != grant->serial) {
+		mutex_unlock(&distmind_claim_lock);
+		NL_SET_ERR_MSG(extack, GONE);
+		return -ENOENT;
 	}
 	/* What the claim was charged for is theirs. */
-	for (i = 0; i < count; i++) {
-		distmind_account_get(claim->account);
-		claim->vgpus[i]->account = claim->account;
+	for (i = 0; i < grant->count; i++) {
+		grant->vgpus[i]->counted = true;
+		claim->vgpus[i] = grant->vgpus[i];
 	}
 	claim->granted = true;
 	dequeue(claim, 0);
 	complete(&claim->done);
-out:
 	mutex_unlock(&distmind_claim_lock);
+	return 0;
+}
+
+int distmind_claim_grant(u32 id, const u32 *gpus, u32 count, struct netlink_ext_ack *extack)
+{
+	struct distmind_vgpu *vgpu;
+	struct grant *grant;
+	u32 made;
+	int err;
+
+	grant = kzalloc(struct_size(grant, vgpus, count), GFP_KERNEL_ACCOUNT);
+	if (!grant)
+		return -ENOMEM;
+	grant->id = id;
+	grant->count = count;
+	err = begin_grant(grant, extack);
+	if (err)
+		goto out_free;
+	for (made = 0; made < count; made++) {
+		vgpu = distmind_vgpu_create(&grant->owner, &grant->settings, gpus[made],
+					    grant->account, extack);
+		if (IS_ERR(vgpu)) {
+			err = PTR_ERR(vgpu);
+			break;
+		}
+		grant->vgpus[made] = vgpu;
+	}
+	if (!err)
+		err = end_grant(grant, extack);
+	if (err)
+		kill_vgpus(grant->vgpus, made);
+	distmind_account_put(grant->account);
+out_free:
+	kfree(grant);
 	return err;
 }
 

@@ -13,7 +13,8 @@ struct distmind_account;
 
 /**
  * struct distmind_claim - somebody waits for vgpus
- * @id: number
+ * @id: number, which another claim can have later
+ * @serial: which no other one ever has
  * @account: whom it counts for, with the vgpus that it wants; the caller's
  * @owner: who, and under which label
  * @settings: of each vgpu
@@ -30,6 +31,7 @@ struct distmind_account;
  */
 struct distmind_claim {
 	u32 id;
+	u64 serial;
 	struct distmind_account *account;
 	struct distmind_vgpu_owner owner;
 	struct distmind_vgpu_settings settings;

@@ -5,7 +5,8 @@
  * timelines, see handle.c; what it does not close itself, the end of the file releases.
  *
  * The list of a vgpu's clients is guarded by the lock of the vgpu, so that killing it
- * can take their handles away.
+ * can take their handles away. That is for the account of each client to do: what it has
+ * made may be much, and who kills the vgpu may be the daemon.
  */
 #include <linux/anon_inodes.h>
 #include <linux/mm.h>
@@ -22,6 +23,7 @@
 #include "handle.h"
 #include "ioctl.h"
 #include "node.h"
+#include "payment.h"
 #include "queue.h"
 #include "request.h"
 #include "room.h"
@@ -32,6 +34,10 @@
 
 #define QUEUE_PGOFF	(DISTMIND_QUEUE_MAP_OFFSET >> PAGE_SHIFT)
 #define HANDLE_SHIFT	(DISTMIND_BUFFER_MAX_SHIFT - PAGE_SHIFT)
+
+/* Handles that a chore takes away, and clients that are told to, before others go on. */
+#define HANDLES_AT_ONCE	16
+#define CLIENTS_AT_ONCE	64
 
 static atomic64_t last_id;
 
@@ -49,6 +55,20 @@ static void client_release(struct kref *ref)
 static void client_put(struct distmind_client *client)
 {
 	kref_put(&client->ref, client_release);
+}
+
+/* Some of its handles, and again until it has none. */
+static void drop_some(struct distmind_chore *chore)
+{
+	struct distmind_client *client = container_of(chore, struct distmind_client, drop);
+	u32 i;
+
+	for (i = 0; i < HANDLES_AT_ONCE && distmind_handle_drop_one(client); i++)
+		cond_resched();
+	/* The chore's reference goes with it. */
+	if (i == HANDLES_AT_ONCE && distmind_account_post(client->account, chore))
+		return;
+	client_put(client);
 }
 
 static struct distmind_client *client_create(struct distmind_vgpu *vgpu, bool holds_lease)
@@ -69,6 +89,7 @@ static struct distmind_client *client_create(struct distmind_vgpu *vgpu, bool ho
 		goto err_account;
 	xa_init_flags(&client->handles, XA_FLAGS_ALLOC1 | XA_FLAGS_ACCOUNT);
 	kref_init(&client->ref);
+	distmind_chore_init(&client->drop, drop_some);
 	client->id = atomic64_inc_return(&last_id);
 	client->vgpu = vgpu;
 	client->holds_lease = holds_lease;
@@ -111,24 +132,28 @@ static void client_destroy(struct distmind_client *client)
 }
 
 /*
- * The vgpu is dead, so nobody adds clients or handles any more: who has none is done
- * with. A client that goes meanwhile leaves whichever of the two lists it is in, and
- * drops the rest of its handles itself.
+ * The vgpu is dead, so nobody adds clients or handles any more: each client's account takes
+ * its handles away. A client that goes meanwhile leaves whichever of the two lists it is
+ * in, and drops the rest of its handles itself.
  */
 void distmind_client_drop_handles(struct distmind_vgpu *vgpu)
 {
 	struct distmind_client *client;
 	LIST_HEAD(left);
+	u32 count = 0;
 
 	spin_lock(&vgpu->lock);
 	list_splice_init(&vgpu->clients, &left);
 	while ((client = list_first_entry_or_null(&left, struct distmind_client, in_vgpu))) {
 		list_move_tail(&client->in_vgpu, &vgpu->clients);
+		/* Who is in the list is held by its file, so that this is not the last. */
 		kref_get(&client->ref);
+		if (!distmind_account_post(client->account, &client->drop))
+			client_put(client);
+		if (++count % CLIENTS_AT_ONCE)
+			continue;
 		spin_unlock(&vgpu->lock);
-		while (distmind_handle_drop_one(client))
-			cond_resched();
-		client_put(client);
+		cond_resched();
 		spin_lock(&vgpu->lock);
 	}
 	spin_unlock(&vgpu->lock);
@@ -198,6 +223,14 @@ static int vgpu_info(struct file *file, void *arg, void __user *user)
 	return err;
 }
 
+static int handle_destroy(struct file *file, enum distmind_handle_type type,
+			  const struct distmind_handle_destroy *destroy)
+{
+	if (destroy->pad)
+		return -EINVAL;
+	return distmind_handle_destroy(file->private_data, type, destroy->handle);
+}
+
 static int buffer_create(struct file *file, void *arg, void __user *user)
 {
 	struct distmind_client *client = file->private_data;
@@ -221,31 +254,27 @@ static int buffer_create(struct file *file, void *arg, void __user *user)
 static int buffer_import(struct file *file, void *arg, void __user *user)
 {
 	struct distmind_buffer_import *import = arg;
+	struct distmind_payment *payment;
 	struct distmind_buffer *buffer;
 	bool writable;
 	int err;
 
 	if (import->flags)
 		return -EINVAL;
-	buffer = distmind_dmabuf_import(import->fd, &writable);
+	buffer = distmind_dmabuf_import(import->fd, &writable, &payment);
 	if (IS_ERR(buffer))
 		return PTR_ERR(buffer);
 	import->size = distmind_buffer_size(buffer);
 	import->access = writable ? DISTMIND_EXPORT_RDWR : 0;
-	err = distmind_handle_add(file->private_data, DISTMIND_HANDLE_BUFFER, buffer, writable,
-				  &import->handle);
+	err = distmind_handle_add_import(file->private_data, buffer, payment, writable,
+					 &import->handle);
 	import->map_offset = map_offset(import->handle);
 	return err;
 }
 
 static int buffer_destroy(struct file *file, void *arg, void __user *user)
 {
-	struct distmind_buffer_destroy *destroy = arg;
-
-	if (destroy->pad)
-		return -EINVAL;
-	return distmind_handle_destroy(file->private_data, DISTMIND_HANDLE_BUFFER,
-				       destroy->handle);
+	return handle_destroy(file, DISTMIND_HANDLE_BUFFER, arg);
 }
 
 static int buffer_info(struct file *file, void *arg, void __user *user)
@@ -270,21 +299,55 @@ static int buffer_info(struct file *file, void *arg, void __user *user)
 	return 0;
 }
 
+/* Who is to pay, instead of who pays for what the handle was imported from. */
+static struct distmind_payment *name_payer(struct distmind_buffer *buffer, u32 id)
+{
+	struct distmind_payment *payment;
+	struct distmind_vgpu *vgpu;
+
+	if (!capable(CAP_NET_ADMIN))
+		return ERR_PTR(-EPERM);
+	vgpu = distmind_vgpu_find(id);
+	if (!vgpu)
+		return ERR_PTR(-ENXIO);
+	payment = distmind_payment_create(buffer, vgpu);
+	distmind_vgpu_put(vgpu);
+	return payment;
+}
+
 static int buffer_export(struct file *file, void *arg, void __user *user)
 {
 	struct distmind_client *client = file->private_data;
+	struct distmind_account *account = client->account;
 	struct distmind_buffer_export *export = arg;
+	struct distmind_payment *payment;
 	struct distmind_buffer *buffer;
 	int ret = -EACCES;
 	bool writable;
 
-	if (export->pad || export->flags & ~DISTMIND_EXPORT__ALL)
+	if (export->flags & ~(DISTMIND_EXPORT__ALL | DISTMIND_EXPORT_PAID) ||
+	    (export->payer && !(export->flags & DISTMIND_EXPORT_PAID)))
 		return -EINVAL;
-	buffer = distmind_handle_get(client, DISTMIND_HANDLE_BUFFER, export->handle, &writable);
+	buffer = distmind_handle_get_buffer(client, export->handle, &writable, &payment);
 	if (IS_ERR(buffer))
 		return PTR_ERR(buffer);
-	if (writable || !(export->flags & DISTMIND_EXPORT_RDWR))
-		ret = distmind_dmabuf_export(buffer, export->flags);
+	if (!writable && export->flags & DISTMIND_EXPORT_RDWR)
+		goto out;
+	if (export->flags & DISTMIND_EXPORT_PAID) {
+		distmind_payment_put(payment);
+		payment = name_payer(buffer, export->payer);
+		if (IS_ERR(payment)) {
+			ret = PTR_ERR(payment);
+			payment = NULL;
+			goto out;
+		}
+		/* An operator's vgpu is nobody's. */
+		if (payment->vgpu->account)
+			account = payment->vgpu->account;
+	}
+	ret = distmind_dmabuf_export(account, buffer, payment, export->flags);
+out:
+	distmind_payment_put(payment);
 	distmind_buffer_put(buffer);
 	if (ret < 0)
 		return ret;
@@ -309,12 +372,7 @@ static int timeline_create(struct file *file, void *arg, void __user *user)
 
 static int timeline_destroy(struct file *file, void *arg, void __user *user)
 {
-	struct distmind_timeline_destroy *destroy = arg;
-
-	if (destroy->pad)
-		return -EINVAL;
-	return distmind_handle_destroy(file->private_data, DISTMIND_HANDLE_TIMELINE,
-				       destroy->handle);
+	return handle_destroy(file, DISTMIND_HANDLE_TIMELINE, arg);
 }
 
 static int timeline_export(struct file *file, void *arg, void __user *user)
@@ -436,28 +494,23 @@ static int request_end(struct file *file, void *arg, void __user *user)
 
 static int queue_destroy(struct file *file, void *arg, void __user *user)
 {
-	struct distmind_queue_destroy *destroy = arg;
-
-	if (destroy->pad)
-		return -EINVAL;
-	return distmind_handle_destroy(file->private_data, DISTMIND_HANDLE_QUEUE,
-				       destroy->handle);
+	return handle_destroy(file, DISTMIND_HANDLE_QUEUE, arg);
 }
 
 static const struct distmind_ioctl ioctls[] = {
 	DISTMIND_IOCTL(DISTMIND_IOC_QUERY, distmind_query, distmind_ioctl_query),
 	DISTMIND_IOCTL(DISTMIND_IOC_VGPU_INFO, distmind_vgpu_info, vgpu_info),
 	DISTMIND_IOCTL(DISTMIND_IOC_BUFFER_CREATE, distmind_buffer_create, buffer_create),
-	DISTMIND_IOCTL(DISTMIND_IOC_BUFFER_DESTROY, distmind_buffer_destroy, buffer_destroy),
+	DISTMIND_IOCTL(DISTMIND_IOC_BUFFER_DESTROY, distmind_handle_destroy, buffer_destroy),
 	DISTMIND_IOCTL(DISTMIND_IOC_BUFFER_INFO, distmind_buffer_info, buffer_info),
 	DISTMIND_IOCTL(DISTMIND_IOC_BUFFER_EXPORT, distmind_buffer_export, buffer_export),
 	DISTMIND_IOCTL(DISTMIND_IOC_BUFFER_IMPORT, distmind_buffer_import, buffer_import),
 	DISTMIND_IOCTL(DISTMIND_IOC_TIMELINE_CREATE, distmind_timeline_create, timeline_create),
-	DISTMIND_IOCTL(DISTMIND_IOC_TIMELINE_DESTROY, distmind_timeline_destroy, timeline_destroy),
+	DISTMIND_IOCTL(DISTMIND_IOC_TIMELINE_DESTROY, distmind_handle_destroy, timeline_destroy),
 	DISTMIND_IOCTL(DISTMIND_IOC_TIMELINE_EXPORT, distmind_timeline_export, timeline_export),
 	DISTMIND_IOCTL(DISTMIND_IOC_TIMELINE_IMPORT, distmind_timeline_import, timeline_import),
 	DISTMIND_IOCTL(DISTMIND_IOC_QUEUE_CREATE, distmind_queue_create, queue_create),
-	DISTMIND_IOCTL(DISTMIND_IOC_QUEUE_DESTROY, distmind_queue_destroy, queue_destroy),
+	DISTMIND_IOCTL(DISTMIND_IOC_QUEUE_DESTROY, distmind_handle_destroy, queue_destroy),
 	DISTMIND_IOCTL(DISTMIND_IOC_QUEUE_WATCH, distmind_queue_watch, queue_watch),
 	DISTMIND_IOCTL(DISTMIND_IOC_QUEUE_ROOM, distmind_queue_room, queue_room),
 	DISTMIND_IOCTL_GROWN(DISTMIND_IOC_SUBMIT, distmind_submit, request, distmind_submit_call),
@@ -485,21 +538,23 @@ static int mmap_queue(struct file *file, struct vm_area_struct *vma)
 
 static int client_mmap(struct file *file, struct vm_area_struct *vma)
 {
+	struct distmind_payment *payment;
 	struct distmind_buffer *buffer;
 	bool writable;
 	int err;
 
 	if (vma->vm_pgoff >= QUEUE_PGOFF)
 		return mmap_queue(file, vma);
-	buffer = distmind_handle_get(file->private_data, DISTMIND_HANDLE_BUFFER,
-				     vma->vm_pgoff >> HANDLE_SHIFT, &writable);
+	buffer = distmind_handle_get_buffer(file->private_data, vma->vm_pgoff >> HANDLE_SHIFT,
+					    &writable, &payment);
 	if (IS_ERR(buffer))
 		return PTR_ERR(buffer);
 	err = -EACCES;
 	if (writable || !(vma->vm_flags & VM_WRITE))
-		err = distmind_buffer_mmap(buffer, vma);
+		err = distmind_buffer_mmap(buffer, payment, vma);
 	if (!writable)
 		vm_flags_mod(vma, 0, VM_MAYWRITE);
+	distmind_payment_put(payment);
 	distmind_buffer_put(buffer);
 	return err;
 }
@@ -520,7 +575,7 @@ static void show_requests(struct seq_file *m, struct distmind_vgpu *vgpu)
 	int i;
 
 	distmind_requests_get_stats(&vgpu->requests, &stats);
-	seq_printf(m, "distmind-requests:\t%llu\n", stats.ended);
+	seq_printf(m, "distmind-requests-ended:\t%llu\n", stats.ended);
 	seq_printf(m, "distmind-requests-open:\t%u\n", stats.open);
 	seq_printf(m, "distmind-requests-failed:\t%llu\n", stats.failed);
 	seq_printf(m, "distmind-requests-missed:\t%llu\n", stats.missed);

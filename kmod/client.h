@@ -6,18 +6,20 @@
 #include <linux/list.h>
 #include <linux/xarray.h>
 
-struct distmind_account;
+#include "account.h"
+
 struct distmind_vgpu;
 struct file;
 
 /**
  * struct distmind_client - an open file of a vgpu
- * @ref: held by the file, and while its handles are taken away
+ * @ref: held by the file, and by @drop while that is posted
  * @id: tells this open file from others, whoever has copies of its descriptor
  * @vgpu: which; the client holds it
  * @account: whose process has opened it, for whom its objects count; held
  * @in_vgpu: in @vgpu->clients; under the vgpu's lock
  * @handles: see handle.c
+ * @drop: takes them away, when the vgpu has been killed
  * @holds_lease: the vgpu ends with this file
  */
 struct distmind_client {
@@ -27,6 +29,7 @@ struct distmind_client {
 	struct distmind_account *account;
 	struct list_head in_vgpu;
 	struct xarray handles;
+	struct distmind_chore drop;
 	bool holds_lease;
 };
 

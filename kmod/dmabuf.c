@@ -2,7 +2,10 @@
 /*
  * dma-bufs of buffers.
  *
- * A dma-buf holds its buffer until it is released. This is a dynamic exporter:
+ * A dma-buf holds its buffer until it is released, and counts until then for who has
+ * exported it, be that who made the buffer or somebody it was handed to, or for who was
+ * named to pay for it. What is paid for the buffer (payment.c) it holds as well. This is a
+ * dynamic exporter:
  * it has pin and unpin. Pins are counted, because several importers pin at the
  * same time and the core pins on behalf of those who cannot be moved; see pin.c for
  * what that means. Map and unmap come with the reservation lock of the dma-buf held on
@@ -14,6 +17,9 @@
  * A buffer knows all mappings of it by devices, of whichever dma-buf, so that access by
  * the processor can be made to see what they wrote. buffer->mappings_lock guards the
  * list; it nests inside the reservation lock.
+ *
+ * A dma-buf counts for who has exported it, and a device's attachment to it for who has
+ * the device attach: neither need be who has made the buffer.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
@@ -25,6 +31,7 @@
 #include "buffer.h"
 #include "compat.h"
 #include "dmabuf.h"
+#include "payment.h"
 #include "pin.h"
 #include <uapi/linux/distmind.h>
 
@@ -42,37 +49,75 @@ struct mapping {
 	struct sg_table table;
 };
 
+/**
+ * struct export - what a dma-buf is of
+ * @buffer: held
+ * @payment: who pays for it, or NULL; held
+ * @account: for whom it counts; held
+ */
+struct export {
+	struct distmind_buffer *buffer;
+	struct distmind_payment *payment;
+	struct distmind_account *account;
+};
+
+static struct distmind_buffer *buffer_of(const struct dma_buf *dmabuf)
+{
+	return ((struct export *)dmabuf->priv)->buffer;
+}
+
 static bool is_writable(const struct dma_buf *dmabuf)
 {
 	return dmabuf->file->f_mode & FMODE_WRITE;
 }
 
+static int dmabuf_attach(struct dma_buf *dmabuf, struct dma_buf_attachment *attachment)
+{
+	struct distmind_account *account = distmind_account_find();
+	int err;
+
+	if (IS_ERR(account))
+		return PTR_ERR(account);
+	err = distmind_account_charge(account, DISTMIND_LIMIT_ATTACHMENT, 1);
+	if (err)
+		distmind_account_put(account);
+	else
+		attachment->priv = account;
+	return err;
+}
+
+static void dmabuf_detach(struct dma_buf *dmabuf, struct dma_buf_attachment *attachment)
+{
+	distmind_account_uncharge(attachment->priv, DISTMIND_LIMIT_ATTACHMENT, 1);
+	distmind_account_put(attachment->priv);
+}
+
 static int dmabuf_pin(struct dma_buf_attachment *attachment)
 {
-	return distmind_pin_add(attachment->dmabuf->priv, dev_name(attachment->dev));
+	return distmind_pin_add(buffer_of(attachment->dmabuf), dev_name(attachment->dev));
 }
 
 static void dmabuf_unpin(struct dma_buf_attachment *attachment)
 {
-	distmind_pin_del(attachment->dmabuf->priv);
+	distmind_pin_del(buffer_of(attachment->dmabuf));
 }
 
 static struct sg_table *dmabuf_map(struct dma_buf_attachment *attachment,
 				   enum dma_data_direction direction)
 {
-	struct distmind_buffer *buffer = attachment->dmabuf->priv;
+	struct distmind_buffer *buffer = buffer_of(attachment->dmabuf);
 	struct mapping *mapping;
 	int err;
 
 	if (direction != DMA_TO_DEVICE && !is_writable(attachment->dmabuf))
 		return ERR_PTR(-EACCES);
-	mapping = kzalloc(sizeof(*mapping), GFP_KERNEL);
+	mapping = kzalloc(sizeof(*mapping), GFP_KERNEL_ACCOUNT);
 	if (!mapping)
 		return ERR_PTR(-ENOMEM);
 	mapping->device = attachment->dev;
 	mapping->direction = direction;
 	err = sg_alloc_table_from_pages(&mapping->table, buffer->pages, buffer->count, 0,
-					distmind_buffer_size(buffer), GFP_KERNEL);
+					distmind_buffer_size(buffer), GFP_KERNEL_ACCOUNT);
 	if (err)
 		goto err_free;
 	err = dma_map_sgtable(attachment->dev, &mapping->table, direction, 0);
@@ -93,7 +138,7 @@ err_free:
 static void dmabuf_unmap(struct dma_buf_attachment *attachment, struct sg_table *table,
 			 enum dma_data_direction direction)
 {
-	struct distmind_buffer *buffer = attachment->dmabuf->priv;
+	struct distmind_buffer *buffer = buffer_of(attachment->dmabuf);
 	struct mapping *mapping = container_of(table, struct mapping, table);
 
 	mutex_lock(&buffer->mappings_lock);
@@ -110,7 +155,7 @@ static void dmabuf_unmap(struct dma_buf_attachment *attachment, struct sg_table 
  */
 static int dmabuf_begin_cpu_access(struct dma_buf *dmabuf, enum dma_data_direction direction)
 {
-	struct distmind_buffer *buffer = dmabuf->priv;
+	struct distmind_buffer *buffer = buffer_of(dmabuf);
 	struct mapping *mapping;
 
 	if (direction != DMA_FROM_DEVICE && !is_writable(dmabuf))
@@ -125,7 +170,7 @@ static int dmabuf_begin_cpu_access(struct dma_buf *dmabuf, enum dma_data_directi
 
 static int dmabuf_end_cpu_access(struct dma_buf *dmabuf, enum dma_data_direction direction)
 {
-	struct distmind_buffer *buffer = dmabuf->priv;
+	struct distmind_buffer *buffer = buffer_of(dmabuf);
 	struct mapping *mapping;
 
 	if (mutex_lock_killable(&buffer->mappings_lock))
@@ -139,19 +184,53 @@ static int dmabuf_end_cpu_access(struct dma_buf *dmabuf, enum dma_data_direction
 
 static int dmabuf_mmap(struct dma_buf *dmabuf, struct vm_area_struct *vma)
 {
-	return distmind_buffer_mmap(dmabuf->priv, vma);
+	const struct export *export = dmabuf->priv;
+
+	return distmind_buffer_mmap(export->buffer, export->payment, vma);
+}
+
+static void export_free(struct export *export)
+{
+	atomic_dec(&export->buffer->exports);
+	distmind_payment_put(export->payment);
+	distmind_buffer_put(export->buffer);
+	distmind_account_uncharge(export->account, DISTMIND_LIMIT_EXPORT, 1);
+	distmind_account_put(export->account);
+	kfree(export);
+}
+
+static struct export *export_create(struct distmind_account *account,
+				    struct distmind_buffer *buffer,
+				    struct distmind_payment *payment)
+{
+	struct export *export;
+	int err;
+
+	err = distmind_account_charge(account, DISTMIND_LIMIT_EXPORT, 1);
+	if (err)
+		return ERR_PTR(err);
+	export = kzalloc(sizeof(*export), GFP_KERNEL_ACCOUNT);
+	if (!export) {
+		distmind_account_uncharge(account, DISTMIND_LIMIT_EXPORT, 1);
+		return ERR_PTR(-ENOMEM);
+	}
+	distmind_account_get(account);
+	export->account = account;
+	distmind_buffer_get(buffer);
+	export->buffer = buffer;
+	export->payment = distmind_payment_get(payment);
+	atomic_inc(&buffer->exports);
+	return export;
 }
 
 static void dmabuf_release(struct dma_buf *dmabuf)
 {
-	struct distmind_buffer *buffer = dmabuf->priv;
-
-	atomic_dec(&buffer->exports);
-	distmind_account_uncharge(buffer->account, DISTMIND_LIMIT_EXPORT, 1);
-	distmind_buffer_put(buffer);
+	export_free(dmabuf->priv);
 }
 
 static const struct dma_buf_ops dmabuf_ops = {
+	.attach = dmabuf_attach,
+	.detach = dmabuf_detach,
 	.pin = dmabuf_pin,
 	.unpin = dmabuf_unpin,
 	.map_dma_buf = dmabuf_map,
@@ -162,27 +241,25 @@ static const struct dma_buf_ops dmabuf_ops = {
 	.release = dmabuf_release,
 };
 
-/* Returns a descriptor, which counts for who has made the buffer. */
-int distmind_dmabuf_export(struct distmind_buffer *buffer, u32 flags)
+/* Returns a descriptor, which counts for @account; @payment may be NULL. */
+int distmind_dmabuf_export(struct distmind_account *account, struct distmind_buffer *buffer,
+			   struct distmind_payment *payment, u32 flags)
 {
 	DEFINE_DMA_BUF_EXPORT_INFO(info);
 	struct dma_buf *dmabuf;
-	int fd, err;
+	struct export *export;
+	int fd;
 
-	err = distmind_account_charge(buffer->account, DISTMIND_LIMIT_EXPORT, 1);
-	if (err)
-		return err;
+	export = export_create(account, buffer, payment);
+	if (IS_ERR(export))
+		return PTR_ERR(export);
 	info.ops = &dmabuf_ops;
 	info.size = distmind_buffer_size(buffer);
 	info.flags = flags & DISTMIND_EXPORT_RDWR ? O_RDWR : O_RDONLY;
-	info.priv = buffer;
-	distmind_buffer_get(buffer);
-	atomic_inc(&buffer->exports);
+	info.priv = export;
 	dmabuf = dma_buf_export(&info);
 	if (IS_ERR(dmabuf)) {
-		atomic_dec(&buffer->exports);
-		distmind_account_uncharge(buffer->account, DISTMIND_LIMIT_EXPORT, 1);
-		distmind_buffer_put(buffer);
+		export_free(export);
 		return PTR_ERR(dmabuf);
 	}
 	fd = dma_buf_fd(dmabuf, flags & DISTMIND_EXPORT_CLOEXEC ? O_CLOEXEC : 0);
@@ -191,8 +268,9 @@ int distmind_dmabuf_export(struct distmind_buffer *buffer, u32 flags)
 	return fd;
 }
 
-/* The buffer of a descriptor, with a reference. */
-struct distmind_buffer *distmind_dmabuf_import(int fd, bool *writable)
+/* The buffer of a descriptor, and who pays for it, or NULL; with references. */
+struct distmind_buffer *distmind_dmabuf_import(int fd, bool *writable,
+					       struct distmind_payment **payment)
 {
 	struct distmind_buffer *buffer = ERR_PTR(-EINVAL);
 	struct dma_buf *dmabuf = dma_buf_get(fd);
@@ -200,8 +278,11 @@ struct distmind_buffer *distmind_dmabuf_import(int fd, bool *writable)
 	if (IS_ERR(dmabuf))
 		return ERR_CAST(dmabuf);
 	if (dmabuf->ops == &dmabuf_ops) {
-		buffer = dmabuf->priv;
+		const struct export *export = dmabuf->priv;
+
+		buffer = export->buffer;
 		distmind_buffer_get(buffer);
+		*payment = distmind_payment_get(export->payment);
 		*writable = is_writable(dmabuf);
 	}
 	dma_buf_put(dmabuf);

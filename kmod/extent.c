@@ -6,6 +6,10 @@
  * present, so that nobody computes with half a model, and fails with the load if
  * that fails.
  *
+ * The greatest value of many extents is found without a look at each: the extent with
+ * number n of the list, counted from 1, knows that of as many extents, up to itself, as the
+ * lowest bit of n says (a tree as Fenwick has it). Any range is O(log^2 n) of such.
+ *
  * buffer->extents is set once, by whoever installs the first extent, and freed with
  * the buffer.
  */
@@ -141,21 +145,28 @@ static int make_room(struct distmind_extents *extents, u32 count, struct netlink
 	return 0;
 }
 
+/* For how many extents that one stands. */
+static u32 span(u32 index)
+{
+	return (index + 1) & ~index;
+}
+
 static void append(struct distmind_extents *extents, const struct distmind_extent *list, u32 count)
 {
-	u32 i;
+	u32 i, back;
 
 	for (i = 0; i < count; i++) {
 		struct distmind_extent *next = &extents->list[extents->count];
-		u64 *latest;
 
 		if (extents->count && continues(next - 1, &list[i])) {
 			next[-1].size += list[i].size;
 			continue;
 		}
 		*next = list[i];
-		latest = &extents->latest[extents->count++ / DISTMIND_EXTENTS_BLOCK];
-		*latest = max(*latest, list[i].value);
+		next->latest = next->value;
+		for (back = 1; back < span(extents->count); back *= 2)
+			next->latest = max(next->latest, next[-(s32)back].latest);
+		extents->count++;
 	}
 }
 
@@ -190,8 +201,8 @@ int distmind_extents_add(struct distmind_buffer *buffer, int timeline,
 	return err;
 }
 
-/* The first extent that ends after @offset. */
-static u32 find_from(const struct distmind_extents *extents, u64 offset)
+/* How many extents end at @offset or before. */
+static u32 count_before(const struct distmind_extents *extents, u64 offset)
 {
 	u32 low = 0, high = extents->count;
 
@@ -207,31 +218,45 @@ static u32 find_from(const struct distmind_extents *extents, u64 offset)
 	return low;
 }
 
+/* The last extent that begins before @end, of those from @first on; @first - 1: none does. */
+static s64 last_before(const struct distmind_extents *extents, u32 first, u64 end)
+{
+	u32 low = first, high = extents->count;
+
+	while (low < high) {
+		u32 middle = low + (high - low) / 2;
+
+		if (extents->list[middle].offset >= end)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return (s64)low - 1;
+}
+
 /*
  * From which value of *timeline, which is the buffer's, on a range is present; 0: it is.
- * One submission can ask for many ranges, each of all of the buffer: whole blocks are
- * looked at as one.
+ * One submission can ask for many ranges, each of all of the buffer.
  */
 u64 distmind_extents_value(struct distmind_buffer *buffer, u64 offset, u64 length,
 			   struct distmind_timeline **timeline)
 {
 	struct distmind_extents *extents = READ_ONCE(buffer->extents);
-	u64 value = 0, end = offset + length;
-	u32 i;
+	u64 value = 0;
+	s64 first, i;
 
 	if (!extents)
 		return 0;
 	mutex_lock(&extents->lock);
-	i = find_from(extents, offset);
-	while (i < extents->count && extents->list[i].offset < end) {
-		u32 next = i + DISTMIND_EXTENTS_BLOCK;
-
-		if (i % DISTMIND_EXTENTS_BLOCK || next > extents->count ||
-		    extents->list[next - 1].offset >= end) {
-			value = max(value, extents->list[i++].value);
+	first = count_before(extents, offset);
+	i = last_before(extents, first, offset + length);
+	while (i >= first) {
+		if (i + 1 - span(i) >= first) {
+			value = max(value, extents->list[i].latest);
+			i -= span(i);
 		} else {
-			value = max(value, extents->latest[i / DISTMIND_EXTENTS_BLOCK]);
-			i = next;
+			value = max(value, extents->list[i].value);
+			i--;
 		}
 	}
 	mutex_unlock(&extents->lock);

@@ -11,18 +11,19 @@ struct distmind_timeline;
 struct netlink_ext_ack;
 
 #define DISTMIND_EXTENTS_MAX	65536	/* of one buffer */
-#define DISTMIND_EXTENTS_BLOCK	256	/* that are looked at as one */
 
 /**
  * struct distmind_extent - a range of a weights buffer that is filled at once
  * @offset: where it begins
  * @size: how long it is
  * @value: of the timeline, from which on it is present
+ * @latest: in a list, the greatest value of the extents that it stands for, see extent.c
  */
 struct distmind_extent {
 	u64 offset;
 	u64 size;
 	u64 value;
+	u64 latest;
 };
 
 /**
@@ -32,7 +33,6 @@ struct distmind_extent {
  * @count: how many extents
  * @room: for how many there is memory
  * @list: by offset, none overlaps the next, or touches it and has the same value
- * @latest: of each block of the list, the greatest value
  */
 struct distmind_extents {
 	struct mutex lock; /* see above */
@@ -40,7 +40,6 @@ struct distmind_extents {
 	u32 count;
 	u32 room;
 	struct distmind_extent *list;
-	u64 latest[DISTMIND_EXTENTS_MAX / DISTMIND_EXTENTS_BLOCK];
 };
 
 int distmind_extents_add(struct distmind_buffer *buffer, int timeline,

@@ -10,10 +10,10 @@
  * again; its memory stays with those who have buffers there.
  *
  * distmind_pool_lock guards the tables of gpus and vgpus, the state of gpus and
- * which vgpu is bound to which gpu. Lock order: distmind_claim_lock, then
- * distmind_pool_lock, then a vgpu's lock. Everybody needs it now and then, so it is
- * not held around a vendor's hook: the jobs of what goes end after it was released,
- * and only then is the work item of a scheduler waited for.
+ * which vgpu is bound to which gpu. Lock order: distmind_pool_lock, then a vgpu's lock;
+ * distmind_claim_lock is held with neither. Everybody needs it now and then, so it is
+ * not held around a vendor's hook, nor while a node comes or goes: the jobs of what goes
+ * end after it was released, and only then is the work item of a scheduler waited for.
  */
 #include <linux/mm.h>
 #include <linux/nodemask.h>

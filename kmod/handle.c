@@ -5,11 +5,13 @@
  *
  * The lock of the client's xarray guards the table, and nothing sleeps under it. A
  * handle holds a reference to its object, which leaves the table with it; who looks
- * one up gets a reference of its own, so it works on, whoever destroys the handle.
+ * one up gets a reference of its own, so it works on, whoever destroys the handle. What
+ * a handle of a buffer holds beside it is who pays for that, see payment.c.
  *
- * When a vgpu is dead its handles are taken away by distmind_client_drop_handles(). A
- * handle that is added at the same moment is either found by that, or finds out itself
- * that the vgpu is dead: that is looked at again after the handle is in the table.
+ * When a vgpu is dead nobody finds a handle any more, and they are taken away by and by,
+ * see distmind_client_drop_handles(). A handle that is added at the same moment is either
+ * found by that, or finds out itself that the vgpu is dead: that is looked at again after
+ * the handle is in the table.
  */
 #include <linux/err.h>
 #include <linux/slab.h>
@@ -18,6 +20,7 @@
 #include "buffer.h"
 #include "client.h"
 #include "handle.h"
+#include "payment.h"
 #include "queue.h"
 #include "timeline.h"
 #include "vgpu.h"
@@ -33,11 +36,13 @@
  * @type: of @object
  * @writable: a buffer may be written, a timeline be signalled
  * @object: held
+ * @payment: of a buffer that somebody else pays for; held
  */
 struct handle {
 	enum distmind_handle_type type;
 	bool writable;
 	void *object;
+	struct distmind_payment *payment;
 };
 
 static void buffer_hold(void *object)
@@ -86,6 +91,7 @@ static const struct {
 
 static void handle_drop(struct distmind_client *client, struct handle *handle)
 {
+	distmind_payment_put(handle->payment);
 	types[handle->type].drop(handle->object, handle->writable);
 	kfree(handle);
 	distmind_account_uncharge(client->account, DISTMIND_LIMIT_HANDLE, 1);
@@ -97,9 +103,19 @@ static int missing(const struct distmind_client *client)
 	return READ_ONCE(client->vgpu->dead) ? -ENODEV : -ENOENT;
 }
 
-/* Takes over the reference to @object, and the right to write, also if it fails. */
-int distmind_handle_add(struct distmind_client *client, enum distmind_handle_type type,
-			void *object, bool writable, u32 *number)
+/* Under the table's lock; NULL: there is none of that type, or there are none any more. */
+static struct handle *find(struct distmind_client *client, enum distmind_handle_type type,
+			   unsigned long number)
+{
+	struct handle *handle = xa_load(&client->handles, number);
+
+	if (!handle || handle->type != type || READ_ONCE(client->vgpu->dead))
+		return NULL;
+	return handle;
+}
+
+static int handle_add(struct distmind_client *client, enum distmind_handle_type type,
+		      void *object, bool writable, struct distmind_payment *payment, u32 *number)
 {
 	struct handle *handle;
 	int err;
@@ -115,6 +131,7 @@ int distmind_handle_add(struct distmind_client *client, enum distmind_handle_typ
 	handle->type = type;
 	handle->writable = writable;
 	handle->object = object;
+	handle->payment = payment;
 	xa_lock(&client->handles);
 	/* This lets go of the lock if it has to sleep. */
 	err = __xa_alloc(&client->handles, number, handle, XA_LIMIT(1, HANDLE_MAX),
@@ -133,8 +150,23 @@ int distmind_handle_add(struct distmind_client *client, enum distmind_handle_typ
 err_uncharge:
 	distmind_account_uncharge(client->account, DISTMIND_LIMIT_HANDLE, 1);
 err_drop:
+	distmind_payment_put(payment);
 	types[type].drop(object, writable);
 	return err;
+}
+
+/* Takes over the reference to @object, and the right to write, also if it fails. */
+int distmind_handle_add(struct distmind_client *client, enum distmind_handle_type type,
+			void *object, bool writable, u32 *number)
+{
+	return handle_add(client, type, object, writable, NULL, number);
+}
+
+/* The same, of a buffer that was imported; takes over @payment, too, which may be NULL. */
+int distmind_handle_add_import(struct distmind_client *client, struct distmind_buffer *buffer,
+			       struct distmind_payment *payment, bool writable, u32 *number)
+{
+	return handle_add(client, DISTMIND_HANDLE_BUFFER, buffer, writable, payment, number);
 }
 
 /* The object, with a reference, or why there is none. */
@@ -145,8 +177,8 @@ void *distmind_handle_get(struct distmind_client *client, enum distmind_handle_t
 	void *object;
 
 	xa_lock(&client->handles);
-	handle = xa_load(&client->handles, number);
-	if (handle && handle->type == type) {
+	handle = find(client, type, number);
+	if (handle) {
 		object = handle->object;
 		types[type].hold(object);
 		if (writable)
@@ -158,17 +190,37 @@ void *distmind_handle_get(struct distmind_client *client, enum distmind_handle_t
 	return object;
 }
 
+/* The same of a buffer, with a reference to who pays for it, or NULL. */
+struct distmind_buffer *distmind_handle_get_buffer(struct distmind_client *client,
+						   unsigned long number, bool *writable,
+						   struct distmind_payment **payment)
+{
+	struct distmind_buffer *buffer;
+	struct handle *handle;
+
+	xa_lock(&client->handles);
+	handle = find(client, DISTMIND_HANDLE_BUFFER, number);
+	if (handle) {
+		buffer = handle->object;
+		distmind_buffer_get(buffer);
+		*payment = distmind_payment_get(handle->payment);
+		*writable = handle->writable;
+	} else {
+		buffer = ERR_PTR(missing(client));
+	}
+	xa_unlock(&client->handles);
+	return buffer;
+}
+
 int distmind_handle_destroy(struct distmind_client *client, enum distmind_handle_type type,
 			    u32 number)
 {
 	struct handle *handle;
 
 	xa_lock(&client->handles);
-	handle = xa_load(&client->handles, number);
-	if (handle && handle->type == type)
+	handle = find(client, type, number);
+	if (handle)
 		__xa_erase(&client->handles, number);
-	else
-		handle = NULL;
 	xa_unlock(&client->handles);
 	if (!handle)
 		return missing(client);

@@ -12,7 +12,8 @@
  * faults and emptied when a buffer leaves its range. heap->lock orders the two: a
  * fault finds the buffer and inserts its pages under the lock, and a departure
  * frees the range and zaps the mapping of it under the lock: whoever gets the range
- * next must not meet page table entries of the one before. The lock nests inside
+ * next must not meet page table entries of the one before. A buffer that goes for good
+ * is zapped without the lock, while it still covers its range. The lock nests inside
  * mmap_lock and outside of the mapping's own, and is never held around user access.
  * When the gpu is lost or removed the heap is closed in the same way, as a whole and for
  * good: the engine's next access is a SIGBUS, while those who have buffers keep them.
@@ -35,8 +36,11 @@
 #include "compat.h"
 #include "heap.h"
 
-/* Pages are allocated in runs of up to 2 MiB and then split. */
-#define RUN_ORDER	9
+/*
+ * Pages are allocated in runs of up to 64 KiB and then split. They are cleared as they are
+ * allocated, a run at a time without a chance for others to have the processor.
+ */
+#define RUN_ORDER	4
 /* A fault fills in at most as much as one page table holds. */
 #define FAULT_PAGES	(PMD_SIZE >> PAGE_SHIFT)
 
@@ -235,8 +239,8 @@ int distmind_heap_place(struct distmind_heap *heap, struct distmind_buffer *buff
 	return 0;
 }
 
-/* Without the engine's mapping of it; false if somebody uses it. */
-static bool take_out(struct distmind_heap *heap, struct distmind_buffer *buffer)
+/* Nobody finds it in its range any more, which it keeps; false if somebody uses it. */
+static bool retire(struct distmind_heap *heap, struct distmind_buffer *buffer)
 {
 	bool idle;
 
@@ -247,11 +251,23 @@ static bool take_out(struct distmind_heap *heap, struct distmind_buffer *buffer)
 		distmind_heap_settle(heap, buffer);
 	}
 	spin_unlock(&heap->use_lock);
-	if (idle) {
-		range_erase(heap, buffer);
-		heap->used -= buffer->count;
-	}
 	return idle;
+}
+
+/* Of a buffer that has retired. */
+static void give_range(struct distmind_heap *heap, struct distmind_buffer *buffer)
+{
+	range_erase(heap, buffer);
+	heap->used -= buffer->count;
+}
+
+/* Without the engine's mapping of it; false if somebody uses it. */
+static bool take_out(struct distmind_heap *heap, struct distmind_buffer *buffer)
+{
+	if (!retire(heap, buffer))
+		return false;
+	give_range(heap, buffer);
+	return true;
 }
 
 static void unmap_range(struct distmind_heap *heap, unsigned long start, unsigned long count)
@@ -306,11 +322,26 @@ int distmind_heap_add(struct distmind_heap *heap, struct distmind_buffer *buffer
 	return err == -ENOSPC ? 0 : err;
 }
 
+/*
+ * The buffer goes for good. Emptying the engine's page tables takes time by its size, and is
+ * done without the lock: until then it has its range, and is not found there by faults. Who
+ * wanted the range meanwhile is to look again, which is the caller's to see to.
+ */
 void distmind_heap_del(struct distmind_heap *heap, struct distmind_buffer *buffer)
 {
+	bool there;
+
 	mutex_lock(&heap->lock);
-	if (buffer->resident && !WARN_ON(!take_out(heap, buffer)))
-		unmap_range(heap, buffer->start, buffer->count);
+	there = buffer->resident && !WARN_ON(!retire(heap, buffer));
+	mutex_unlock(&heap->lock);
+	if (!there)
+		return;
+	unmap_range(heap, buffer->start, buffer->count);
+	mutex_lock(&heap->lock);
+	give_range(heap, buffer);
+	spin_lock(&heap->use_lock);
+	heap->changes++;
+	spin_unlock(&heap->use_lock);
 	mutex_unlock(&heap->lock);
 }
 
@@ -451,7 +482,7 @@ static vm_fault_t heap_fault(struct vm_fault *vmf)
 	if (mutex_lock_killable(&heap->lock))
 		return VM_FAULT_NOPAGE;
 	buffer = heap->closed ? NULL : range_from(heap, vmf->pgoff);
-	if (buffer && buffer->start <= vmf->pgoff)
+	if (buffer && buffer->start <= vmf->pgoff && buffer->resident)
 		ret = distmind_heap_insert(vmf, buffer->pages, buffer->count,
 					   vmf->pgoff - buffer->start);
 	mutex_unlock(&heap->lock);

@@ -15,7 +15,7 @@ struct distmind_buffer;
  * struct distmind_heap - the memory of a gpu, as an address space of pages
  * @lock: guards @ranges, @used, @evictions and @closed, and orders the engine's page faults
  *	against the departure of a buffer
- * @ranges: the buffers that have a place, by where it is
+ * @ranges: the buffers that have a place, by where it is, and those that are going
  * @pages: size in pages
  * @used: pages that buffers cover
  * @evictions: how often a buffer was put out to make room
@@ -23,7 +23,7 @@ struct distmind_buffer;
  * @use_lock: guards which buffers are in use, and what follows up to @node
  * @held: buffers with a place that must stay there: active or pinned; by where it is
  * @idle: the other ones with a place, of each kind, the least recently used first
- * @changes: how often one that was held became idle
+ * @changes: how often one that was held became idle, or one has gone
  * @pinned: buffers that importers have pinned, with a place or without
  * @pinned_count: length of @pinned
  * @pinned_pages: their pages

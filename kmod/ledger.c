@@ -21,6 +21,7 @@ static const char *const names[DISTMIND_OBJECT__COUNT] = {
 	[DISTMIND_OBJECT_QUEUE] = "queue",
 	[DISTMIND_OBJECT_JOB] = "job",
 	[DISTMIND_OBJECT_REQUEST] = "request",
+	[DISTMIND_OBJECT_PAYMENT] = "payment",
 };
 
 static atomic64_t created[DISTMIND_OBJECT__COUNT];

@@ -102,8 +102,13 @@ const struct nla_policy distmind_extents_add_nl_policy[DISTMIND_A_EXTENTS_EXTENT
 	[DISTMIND_A_EXTENTS_EXTENT] = NLA_POLICY_NESTED(distmind_extent_nl_policy),
 };
 
+/* DISTMIND_CMD_LIMIT_GET - do */
+const struct nla_policy distmind_limit_get_nl_policy[DISTMIND_A_LIMIT_WHAT + 1] = {
+	[DISTMIND_A_LIMIT_WHAT] = { .type = NLA_NUL_STRING, .len = 31, },
+};
+
 /* Ops table for distmind */
-const struct genl_ops distmind_nl_ops[12] = {
+const struct genl_ops distmind_nl_ops[13] = {
 	{
 		.cmd		= DISTMIND_CMD_GPU_GET,
 		.doit		= distmind_nl_gpu_get_doit,
@@ -186,5 +191,12 @@ const struct genl_ops distmind_nl_ops[12] = {
 		.policy		= distmind_extents_add_nl_policy,
 		.maxattr	= DISTMIND_A_EXTENTS_EXTENT,
 		.flags		= GENL_ADMIN_PERM,
+	},
+	{
+		.cmd		= DISTMIND_CMD_LIMIT_GET,
+		.doit		= distmind_nl_limit_get_doit,
+		.dumpit		= distmind_nl_limit_get_dumpit,
+		.policy		= distmind_limit_get_nl_policy,
+		.maxattr	= DISTMIND_A_LIMIT_WHAT,
 	},
 };

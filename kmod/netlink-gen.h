@@ -38,8 +38,10 @@ extern const struct nla_policy distmind_extents_get_nl_policy[DISTMIND_A_EXTENTS
 
 extern const struct nla_policy distmind_extents_add_nl_policy[DISTMIND_A_EXTENTS_EXTENT + 1];
 
+extern const struct nla_policy distmind_limit_get_nl_policy[DISTMIND_A_LIMIT_WHAT + 1];
+
 /* Ops table for distmind */
-extern const struct genl_ops distmind_nl_ops[12];
+extern const struct genl_ops distmind_nl_ops[13];
 
 int distmind_nl_gpu_get_doit(struct sk_buff *skb, struct genl_info *info);
 int distmind_nl_gpu_get_dumpit(struct sk_buff *skb,
@@ -61,6 +63,9 @@ int distmind_nl_claim_get_dumpit(struct sk_buff *skb,
 int distmind_nl_claim_answer_doit(struct sk_buff *skb, struct genl_info *info);
 int distmind_nl_extents_get_doit(struct sk_buff *skb, struct genl_info *info);
 int distmind_nl_extents_add_doit(struct sk_buff *skb, struct genl_info *info);
+int distmind_nl_limit_get_doit(struct sk_buff *skb, struct genl_info *info);
+int distmind_nl_limit_get_dumpit(struct sk_buff *skb,
+				 struct netlink_callback *cb);
 
 enum {
 	DISTMIND_NLGRP_POOL,

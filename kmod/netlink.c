@@ -4,12 +4,13 @@
  * specification, and netlink-gen.c is generated from that.
  *
  * Operations run in parallel and take the locks of what they touch. Dumps take
- * the lock for one message at a time and rely on the table's generation to tell
- * the reader when the state has changed between two of them. Everyone may read,
- * but what belongs to a user is shown to that user and to CAP_NET_ADMIN only;
- * to others it does not exist.
+ * the lock for one message at a time, or less if there is much that the reader may
+ * not see, and rely on the table's generation to tell the reader when the state has
+ * changed in between. Everyone may read, but what belongs to a user is shown to that
+ * user and to CAP_NET_ADMIN only; to others it does not exist.
  */
 #include <linux/module.h>
+#include <linux/sched/signal.h>
 #include <net/genetlink.h>
 
 #include "buffer.h"
@@ -19,9 +20,15 @@
 #include "job.h"
 #include "netlink-gen.h"
 #include "netlink.h"
+#include "payment.h"
 #include "preempt.h"
 #include "tenant.h"
 #include "vgpu.h"
+
+/* Of one buffer. */
+#define PAYERS_SHOWN	32
+/* Objects that a dump looks at before others get the lock. */
+#define LOOKS_AT_ONCE	256
 
 static const struct genl_multicast_group groups[] = {
 	[DISTMIND_NLGRP_POOL] = {
@@ -64,7 +71,10 @@ static int put_u64(struct sk_buff *skb, int type, u64 value)
 	return nla_put(skb, type, sizeof(value), &value);
 }
 
-/* How the objects look in a message. Each returns false if it does not fit. */
+/*
+ * How the objects look in a message. Each returns false if it does not fit. @asker is the
+ * message that asks for it, or NULL: those who are told are privileged.
+ */
 
 static bool fill_sched(struct sk_buff *skb, struct distmind_sched *sched)
 {
@@ -98,7 +108,7 @@ static bool fill_sched(struct sk_buff *skb, struct distmind_sched *sched)
 			 stats.latency));
 }
 
-static bool fill_gpu(struct sk_buff *skb, void *object)
+static bool fill_gpu(struct sk_buff *skb, void *object, struct sk_buff *asker)
 {
 	struct distmind_gpu *gpu = object;
 
@@ -117,7 +127,7 @@ static bool fill_gpu(struct sk_buff *skb, void *object)
 		 nla_put_u32(skb, DISTMIND_A_GPU_ENGINE_PID, gpu->engine_pid));
 }
 
-static bool fill_vgpu(struct sk_buff *skb, void *object)
+static bool fill_vgpu(struct sk_buff *skb, void *object, struct sk_buff *asker)
 {
 	struct distmind_vgpu *vgpu = object;
 	const struct distmind_vgpu_stats *stats = &vgpu->stats;
@@ -176,20 +186,58 @@ static bool fill_vgpu(struct sk_buff *skb, void *object)
 			 requests.spent_ns));
 }
 
-static bool fill_buffer(struct sk_buff *skb, void *object)
+/* Those of a buffer's payers that somebody may see. */
+struct payers {
+	u32 count;
+	u32 vgpus[PAYERS_SHOWN];
+	u32 uids[PAYERS_SHOWN];
+};
+
+static void find_payers(struct distmind_buffer *buffer, struct sk_buff *asker,
+			struct payers *payers)
+{
+	bool all = !asker || netlink_capable(asker, CAP_NET_ADMIN);
+	const struct distmind_payment *payment;
+
+	payers->count = 0;
+	spin_lock(&buffer->payments_lock);
+	list_for_each_entry(payment, &buffer->payments, in_buffer) {
+		const struct distmind_vgpu *vgpu = payment->vgpu;
+		u32 uid = from_kuid_munged(&init_user_ns, vgpu->owner.uid);
+
+		if (!all && !uid_eq(NETLINK_CB(asker).creds.uid, vgpu->owner.uid))
+			continue;
+		if (payers->count < PAYERS_SHOWN) {
+			payers->vgpus[payers->count] = READ_ONCE(vgpu->dead) ? U32_MAX : vgpu->id;
+			payers->uids[payers->count] = uid;
+		}
+		payers->count++;
+	}
+	spin_unlock(&buffer->payments_lock);
+}
+
+static bool fill_buffer(struct sk_buff *skb, void *object, struct sk_buff *asker)
 {
 	struct distmind_buffer *buffer = object;
+	struct payers payers;
+	u32 shown;
 
+	find_payers(buffer, asker, &payers);
+	shown = min_t(u32, payers.count, PAYERS_SHOWN) * sizeof(u32);
 	return !(nla_put_u32(skb, DISTMIND_A_BUFFER_ID, buffer->id) ||
 		 nla_put_u32(skb, DISTMIND_A_BUFFER_VGPU, buffer->vgpu->id) ||
 		 nla_put_u32(skb, DISTMIND_A_BUFFER_GPU, buffer->gpu_id) ||
 		 put_u64(skb, DISTMIND_A_BUFFER_SIZE, distmind_buffer_size(buffer)) ||
 		 put_u64(skb, DISTMIND_A_BUFFER_OFFSET, distmind_buffer_offset(buffer)) ||
 		 nla_put_u32(skb, DISTMIND_A_BUFFER_KIND, buffer->kind) ||
-		 nla_put_u32(skb, DISTMIND_A_BUFFER_PINS, READ_ONCE(buffer->pins)));
+		 nla_put_u32(skb, DISTMIND_A_BUFFER_PINS, READ_ONCE(buffer->pins)) ||
+		 nla_put_u32(skb, DISTMIND_A_BUFFER_EXPORTS, atomic_read(&buffer->exports)) ||
+		 nla_put_u32(skb, DISTMIND_A_BUFFER_PAYER_COUNT, payers.count) ||
+		 nla_put(skb, DISTMIND_A_BUFFER_PAYERS, shown, payers.vgpus) ||
+		 nla_put(skb, DISTMIND_A_BUFFER_PAYER_UIDS, shown, payers.uids));
 }
 
-static bool fill_claim(struct sk_buff *skb, void *object)
+static bool fill_claim(struct sk_buff *skb, void *object, struct sk_buff *asker)
 {
 	struct distmind_claim *claim = object;
 	const struct distmind_vgpu_owner *owner = &claim->owner;
@@ -215,7 +263,9 @@ static bool fill_claim(struct sk_buff *skb, void *object)
 
 /* One message that holds one object, or NULL. */
 static struct sk_buff *build_message(u32 portid, u32 seq, u8 cmd,
-				     bool (*fill)(struct sk_buff *skb, void *object), void *object)
+				     bool (*fill)(struct sk_buff *skb, void *object,
+						  struct sk_buff *asker),
+				     void *object, struct sk_buff *asker)
 {
 	struct sk_buff *msg = genlmsg_new(GENLMSG_DEFAULT_SIZE, GFP_KERNEL);
 	void *header;
@@ -223,7 +273,7 @@ static struct sk_buff *build_message(u32 portid, u32 seq, u8 cmd,
 	if (!msg)
 		return NULL;
 	header = genlmsg_put(msg, portid, seq, family, 0, cmd);
-	if (!header || !fill(msg, object)) {
+	if (!header || !fill(msg, object, asker)) {
 		nlmsg_free(msg);
 		return NULL;
 	}
@@ -240,14 +290,15 @@ static int send_reply(struct sk_buff *msg, struct genl_info *info)
  * A notification that is lost for want of memory is like one that did not fit
  * into the listener's socket: listeners are told and list everything anew.
  */
-static void notify(unsigned int group, u8 cmd, bool (*fill)(struct sk_buff *skb, void *object),
+static void notify(unsigned int group, u8 cmd,
+		   bool (*fill)(struct sk_buff *skb, void *object, struct sk_buff *asker),
 		   void *object)
 {
 	struct sk_buff *msg;
 
 	if (genl_has_listeners(family, &init_net, group) <= 0)
 		return;
-	msg = build_message(0, 0, cmd, fill, object);
+	msg = build_message(0, 0, cmd, fill, object, NULL);
 	if (msg)
 		genlmsg_multicast(family, msg, 0, group, GFP_KERNEL);
 	else
@@ -323,7 +374,7 @@ struct kind {
 	void *(*from)(unsigned long *id);
 	void (*put)(void *object);
 	bool (*visible)(struct sk_buff *claim, void *object);
-	bool (*fill)(struct sk_buff *skb, void *object);
+	bool (*fill)(struct sk_buff *skb, void *object, struct sk_buff *asker);
 };
 
 static void *gpu_from(unsigned long *id)
@@ -381,8 +432,12 @@ static void buffer_put(void *object)
 static bool buffer_visible(struct sk_buff *claim, void *object)
 {
 	struct distmind_buffer *buffer = object;
+	struct payers payers;
 
-	return distmind_netlink_may_see(claim, buffer->vgpu->owner.uid);
+	if (distmind_netlink_may_see(claim, buffer->vgpu->owner.uid))
+		return true;
+	find_payers(buffer, claim, &payers);
+	return payers.count;
 }
 
 static const struct kind buffer_kind = {
@@ -425,7 +480,7 @@ static bool dump_object(struct sk_buff *skb, struct netlink_callback *cb, const 
 
 	if (!header)
 		return false;
-	if (!kind->fill(skb, object)) {
+	if (!kind->fill(skb, object, cb->skb)) {
 		genlmsg_cancel(skb, header);
 		return false;
 	}
@@ -434,25 +489,42 @@ static bool dump_object(struct sk_buff *skb, struct netlink_callback *cb, const 
 	return true;
 }
 
-/* As many objects as fit into @skb, from where the last call stopped. */
-static int dump(struct sk_buff *skb, struct netlink_callback *cb, const struct kind *kind)
+/* Those from *@id on, as many as fit into @skb, or a few; returns whether there are more. */
+static bool dump_some(struct sk_buff *skb, struct netlink_callback *cb, const struct kind *kind,
+		      unsigned long *id)
 {
-	unsigned long id = cb->args[0];
 	bool fits = true;
-	void *object;
+	void *object = NULL;
+	u32 i;
 
 	if (kind->lock)
 		mutex_lock(kind->lock);
 	cb->seq = distmind_table_generation(kind->table);
-	while (fits && (object = kind->from(&id))) {
+	for (i = 0; i < LOOKS_AT_ONCE && fits && (object = kind->from(id)); i++) {
 		if (kind->visible(cb->skb, object))
 			fits = dump_object(skb, cb, kind, object);
 		if (kind->put)
 			kind->put(object);
-		id += fits;
+		*id += fits;
 	}
 	if (kind->lock)
 		mutex_unlock(kind->lock);
+	return object && fits;
+}
+
+/*
+ * As many objects as fit into @skb, from where the last call stopped. Who may see few of
+ * very many must not keep others from the lock, and can be killed.
+ */
+static int dump(struct sk_buff *skb, struct netlink_callback *cb, const struct kind *kind)
+{
+	unsigned long id = cb->args[0];
+
+	while (dump_some(skb, cb, kind, &id)) {
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		cond_resched();
+	}
 	cb->args[0] = id;
 	return skb->len;
 }
@@ -496,7 +568,8 @@ static int get_one(struct sk_buff *claim, struct genl_info *info, const struct k
 	object = kind->from(&found);
 	if (object && found == id && kind->visible(claim, object)) {
 		exists = true;
-		msg = build_message(info->snd_portid, info->snd_seq, kind->cmd, kind->fill, object);
+		msg = build_message(info->snd_portid, info->snd_seq, kind->cmd, kind->fill, object,
+				    claim);
 	}
 	if (object && kind->put)
 		kind->put(object);
@@ -668,12 +741,12 @@ int distmind_nl_vgpu_new_doit(struct sk_buff *skb, struct genl_info *info)
 		gpu = nla_get_u32(attrs[DISTMIND_A_VGPU_GPU]);
 		NL_SET_BAD_ATTR(info->extack, attrs[DISTMIND_A_VGPU_GPU]);
 	}
-	vgpu = distmind_vgpu_create(&owner, &settings, gpu, info->extack);
+	vgpu = distmind_vgpu_create(&owner, &settings, gpu, NULL, info->extack);
 	if (IS_ERR(vgpu))
 		return PTR_ERR(vgpu);
 	mutex_lock(&distmind_pool_lock);
 	msg = build_message(info->snd_portid, info->snd_seq, DISTMIND_CMD_VGPU_NEW, fill_vgpu,
-			    vgpu);
+			    vgpu, skb);
 	mutex_unlock(&distmind_pool_lock);
 	err = send_reply(msg, info);
 	distmind_vgpu_put(vgpu);
@@ -699,11 +772,7 @@ static int vgpu_set(struct distmind_vgpu *vgpu, struct genl_info *info, struct l
 			return PTR_ERR(gpu);
 		}
 	}
-	spin_lock(&vgpu->lock);
-	vgpu->settings = settings;
-	if (vgpu->tenant)
-		distmind_sched_change(&vgpu->gpu->sched, vgpu->tenant, &settings);
-	spin_unlock(&vgpu->lock);
+	distmind_vgpu_change(vgpu, &settings);
 	distmind_vgpu_bind(vgpu, gpu, ended);
 	distmind_netlink_notify_vgpu(DISTMIND_CMD_VGPU_CHANGE_NTF, vgpu);
 	return 0;

@@ -13,14 +13,16 @@
  *    that uses it; if a job uses it now the pin fails with EBUSY.
  *
  * So a job whose buffers fit into half of the heap never waits for a pin. A buffer
- * counts once, however often it is pinned, for the owner of its vgpu, who has handed
- * out the dma-buf. Of vgpus that root has made for others each counts by itself.
+ * counts once, however often it is pinned, for the user whose vgpu it belongs to, who has
+ * handed out the dma-buf: that is whom the vgpu counts for, see account.c, and of one that
+ * an operator has made its owner. Of root's vgpus each counts by itself.
  *
  * A buffer's pins change under the use_lock of its heap, and it stays with that heap
  * as long as it has any.
  */
 #include <linux/sched.h>
 
+#include "account.h"
 #include "buffer.h"
 #include "gpu.h"
 #include "pin.h"
@@ -31,11 +33,20 @@
 /* Buffers of one heap: who looks for room walks over all of them. */
 #define PINS_MAX	1024
 
+static kuid_t user_of(const struct distmind_vgpu *vgpu, const struct user_namespace **container)
+{
+	*container = vgpu->account ? vgpu->account->ns : NULL;
+	return vgpu->account ? vgpu->account->uid : vgpu->owner.uid;
+}
+
 static bool same_user(const struct distmind_vgpu *a, const struct distmind_vgpu *b)
 {
-	if (uid_eq(a->owner.uid, GLOBAL_ROOT_UID))
-		return a == b;
-	return uid_eq(a->owner.uid, b->owner.uid);
+	const struct user_namespace *ours, *theirs;
+	kuid_t uid = user_of(a, &ours);
+
+	if (!uid_eq(uid, user_of(b, &theirs)) || ours != theirs)
+		return false;
+	return a == b || ours || !uid_eq(uid, GLOBAL_ROOT_UID);
 }
 
 /* Whether a user that has @mine can have @more of what @used of @limit are in use of. */
@@ -150,9 +161,7 @@ void distmind_pin_del(struct distmind_buffer *buffer)
 	spin_unlock(&heap->use_lock);
 	if (!last)
 		return;
-	spin_lock(&gpu->sched.lock);
-	distmind_room_changed(&gpu->sched);
-	spin_unlock(&gpu->sched.lock);
+	distmind_room_freed(&gpu->sched);
 	/* Its vgpu may have gone to another gpu meanwhile. */
 	distmind_room_kick_all();
 }

@@ -278,6 +278,17 @@ void distmind_room_changed(struct distmind_sched *sched)
 	look_soon(sched, ktime_get_ns());
 }
 
+/* The same, for those who have neither the lock nor anything else to tell the scheduler. */
+void distmind_room_freed(struct distmind_sched *sched)
+{
+	spin_lock(&sched->lock);
+	if (sched->room_tenant_count) {
+		distmind_room_changed(sched);
+		distmind_sched_dispatch(sched, ktime_get_ns());
+	}
+	spin_unlock(&sched->lock);
+}
+
 /* Before lanes are given away: who has a claim does not wait for the work item. */
 void distmind_room_advance(struct distmind_sched *sched, u64 now)
 {

@@ -55,6 +55,7 @@ void distmind_room_leave(struct distmind_sched *sched, struct distmind_queue *qu
 bool distmind_room_allows(struct distmind_sched *sched, const struct distmind_lane *lane, u64 now);
 void distmind_room_delivered(struct distmind_sched *sched, const struct distmind_lane *lane);
 void distmind_room_changed(struct distmind_sched *sched);
+void distmind_room_freed(struct distmind_sched *sched);
 void distmind_room_advance(struct distmind_sched *sched, u64 now);
 void distmind_room_kick_all(void);
 void distmind_room_show(struct distmind_queue *queue, struct distmind_queue_room *room);

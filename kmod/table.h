@@ -15,6 +15,9 @@
  * Numbers are handed out in a circle, so that a number which an operator has
  * just seen does not soon mean something else. Who may use an object that was
  * found here is up to the table's owner.
+ *
+ * A number can be reserved before its object is there, and stay so when the object
+ * has gone: nobody finds anything under it, and nobody else gets it.
  */
 struct distmind_table {
 	struct xarray objects;
@@ -23,12 +26,16 @@ struct distmind_table {
 };
 
 #define DISTMIND_TABLE_INIT(name) { \
-	.objects = XARRAY_INIT(name.objects, XA_FLAGS_ALLOC), \
+	.objects = XARRAY_INIT(name.objects, XA_FLAGS_ALLOC | XA_FLAGS_ACCOUNT), \
 	.generation = ATOMIC_INIT(1), \
 }
 
 int distmind_table_add(struct distmind_table *table, void *object, u32 limit, u32 *id);
 void distmind_table_del(struct distmind_table *table, u32 id);
+int distmind_table_reserve(struct distmind_table *table, u32 limit, u32 *id);
+void distmind_table_publish(struct distmind_table *table, u32 id, void *object);
+void distmind_table_withdraw(struct distmind_table *table, u32 id);
+void distmind_table_release(struct distmind_table *table, u32 id);
 u32 distmind_table_generation(struct distmind_table *table);
 
 static inline void *distmind_table_find(struct distmind_table *table, u32 id)

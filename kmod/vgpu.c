@@ -9,6 +9,16 @@
  * its handles are gone and its open files answer ENODEV. What remains is the
  * account of the buffers that mappings and dma-bufs keep.
  *
+ * Its node comes and goes without a lock: devtmpfs takes its time, and everybody needs
+ * the pool's lock. So the number is reserved first, then the vgpu is bound and gets its
+ * node, and then it is in the table; it leaves the table before its node, and its number
+ * is free after that. Nobody can kill it, or find it but by its node, before it is there.
+ *
+ * Charged to a vgpu are its buffers, and those of others that it pays for (payment.c), each
+ * for as long as somebody holds it. That is limited by the vgpu's quota, and together with
+ * what is charged to all vgpus of its user, also those that have ended, by the quotas of
+ * those that have not (account.c).
+ *
  * vgpu->lock is a spinlock inside distmind_pool_lock: whoever has the pool's waits for no
  * tenant that waits for memory.
  */
@@ -34,10 +44,10 @@ static void vgpu_release(struct device *dev)
 	struct distmind_vgpu *vgpu = container_of(dev, struct distmind_vgpu, dev);
 
 	WARN_ON(vgpu->gpu || vgpu->used || vgpu->client_count);
-	if (vgpu->account) {
+	if (vgpu->counted)
 		distmind_account_uncharge(vgpu->account, DISTMIND_LIMIT_VGPU, 1);
+	if (vgpu->account)
 		distmind_account_put(vgpu->account);
-	}
 	kfree(vgpu);
 	distmind_ledger_destroyed(DISTMIND_OBJECT_VGPU);
 }
@@ -138,16 +148,75 @@ void distmind_vgpu_bind(struct distmind_vgpu *vgpu, struct distmind_gpu *gpu,
 		distmind_gpu_put(old);
 }
 
+static void promise(struct distmind_vgpu *vgpu, s64 bytes)
+{
+	if (vgpu->account)
+		distmind_account_promise(vgpu->account, bytes);
+}
+
+/* Its number, and a gpu if it is to have one; it is in no table yet. */
+static int enroll(struct distmind_vgpu *vgpu, u32 gpu_id, struct netlink_ext_ack *extack)
+{
+	struct distmind_gpu *gpu = NULL;
+	int err;
+
+	lockdep_assert_held(&distmind_pool_lock);
+	if (gpu_id != DISTMIND_GPU_NONE) {
+		gpu = distmind_vgpu_bindable_gpu(gpu_id, extack);
+		if (IS_ERR(gpu))
+			return PTR_ERR(gpu);
+	}
+	err = distmind_table_reserve(&distmind_vgpus, DISTMIND_VGPU_MAX, &vgpu->id);
+	if (err) {
+		NL_SET_ERR_MSG(extack, "there are too many vgpus");
+		return err;
+	}
+	/* Before somebody can open it. */
+	promise(vgpu, vgpu->settings.memory);
+	/* It is new: it has no jobs. */
+	distmind_vgpu_bind(vgpu, gpu, NULL);
+	return 0;
+}
+
+/* It is dead for whoever has it open. Returns false if it was so before. */
+static bool mark_dead(struct distmind_vgpu *vgpu)
+{
+	bool was_dead;
+
+	lockdep_assert_held(&distmind_pool_lock);
+	spin_lock(&vgpu->lock);
+	was_dead = vgpu->dead;
+	WRITE_ONCE(vgpu->dead, true);
+	if (!was_dead)
+		promise(vgpu, -(s64)vgpu->settings.memory);
+	spin_unlock(&vgpu->lock);
+	return !was_dead;
+}
+
+/* It has got no node, and was in no table; who has made a node itself may have it open. */
+static void give_up(struct distmind_vgpu *vgpu)
+{
+	LIST_HEAD(ended);
+
+	mutex_lock(&distmind_pool_lock);
+	mark_dead(vgpu);
+	distmind_vgpu_bind(vgpu, NULL, &ended);
+	mutex_unlock(&distmind_pool_lock);
+	distmind_table_release(&distmind_vgpus, vgpu->id);
+	distmind_job_end_all(&ended);
+	distmind_client_drop_handles(vgpu);
+}
+
 /*
  * @owner and @settings have been checked; @gpu_id is where to bind it, or
- * DISTMIND_GPU_NONE. Returns a reference.
+ * DISTMIND_GPU_NONE; its memory counts for @account, unless that is NULL. Returns a
+ * reference.
  */
 struct distmind_vgpu *distmind_vgpu_create(const struct distmind_vgpu_owner *owner,
 					   const struct distmind_vgpu_settings *settings,
-					   u32 gpu_id,
+					   u32 gpu_id, struct distmind_account *account,
 					   struct netlink_ext_ack *extack)
 {
-	struct distmind_gpu *gpu = NULL;
 	struct distmind_vgpu *vgpu;
 	int err;
 
@@ -162,37 +231,45 @@ struct distmind_vgpu *distmind_vgpu_create(const struct distmind_vgpu_owner *own
 	INIT_LIST_HEAD(&vgpu->clients);
 	vgpu->owner = *owner;
 	vgpu->settings = *settings;
+	if (account)
+		distmind_account_get(account);
+	vgpu->account = account;
 
 	mutex_lock(&distmind_pool_lock);
-	if (gpu_id != DISTMIND_GPU_NONE) {
-		gpu = distmind_vgpu_bindable_gpu(gpu_id, extack);
-		if (IS_ERR(gpu)) {
-			err = PTR_ERR(gpu);
-			goto err_unlock;
-		}
-	}
-	err = distmind_table_add(&distmind_vgpus, vgpu, DISTMIND_VGPU_MAX, &vgpu->id);
-	if (err) {
-		NL_SET_ERR_MSG(extack, "there are too many vgpus");
-		goto err_unlock;
-	}
-	err = distmind_node_add_vgpu(&vgpu->dev, &vgpu->cdev, vgpu->id);
+	err = enroll(vgpu, gpu_id, extack);
+	mutex_unlock(&distmind_pool_lock);
 	if (err)
-		goto err_table;
-	/* It is new: it has no jobs. */
-	distmind_vgpu_bind(vgpu, gpu, NULL);
+		goto err_put;
+	err = distmind_node_add_vgpu(&vgpu->dev, &vgpu->cdev, vgpu->id);
+	if (err) {
+		give_up(vgpu);
+		goto err_put;
+	}
+	/* Whatever has become of its gpu meanwhile has become of the vgpu, too. */
+	mutex_lock(&distmind_pool_lock);
+	distmind_table_publish(&distmind_vgpus, vgpu->id, vgpu);
 	distmind_vgpu_get(vgpu);
 	trace_distmind_vgpu_create(vgpu);
 	distmind_netlink_notify_vgpu(DISTMIND_CMD_VGPU_ADD_NTF, vgpu);
 	mutex_unlock(&distmind_pool_lock);
 	return vgpu;
 
-err_table:
-	distmind_table_del(&distmind_vgpus, vgpu->id);
-err_unlock:
-	mutex_unlock(&distmind_pool_lock);
+err_put:
 	distmind_vgpu_put(vgpu);
 	return ERR_PTR(err);
+}
+
+/* Under distmind_pool_lock; @settings have been checked. */
+void distmind_vgpu_change(struct distmind_vgpu *vgpu,
+			  const struct distmind_vgpu_settings *settings)
+{
+	lockdep_assert_held(&distmind_pool_lock);
+	spin_lock(&vgpu->lock);
+	promise(vgpu, settings->memory - vgpu->settings.memory);
+	vgpu->settings = *settings;
+	if (vgpu->tenant)
+		distmind_sched_change(&vgpu->gpu->sched, vgpu->tenant, settings);
+	spin_unlock(&vgpu->lock);
 }
 
 /*
@@ -202,24 +279,22 @@ err_unlock:
 void distmind_vgpu_kill(struct distmind_vgpu *vgpu)
 {
 	LIST_HEAD(ended);
-	bool was_dead;
+	bool ends;
 
 	mutex_lock(&distmind_pool_lock);
-	spin_lock(&vgpu->lock);
-	was_dead = vgpu->dead;
-	WRITE_ONCE(vgpu->dead, true);
-	spin_unlock(&vgpu->lock);
-	if (!was_dead) {
+	ends = mark_dead(vgpu);
+	if (ends) {
 		distmind_netlink_notify_vgpu(DISTMIND_CMD_VGPU_DEL_NTF, vgpu);
 		trace_distmind_vgpu_kill(vgpu);
 		distmind_vgpu_bind(vgpu, NULL, &ended);
-		/* In this order: a number that is free must have no device. */
-		cdev_device_del(&vgpu->cdev, &vgpu->dev);
-		distmind_table_del(&distmind_vgpus, vgpu->id);
+		distmind_table_withdraw(&distmind_vgpus, vgpu->id);
 	}
 	mutex_unlock(&distmind_pool_lock);
-	if (was_dead)
+	if (!ends)
 		return;
+	/* In this order: a number that is free must have no device. */
+	cdev_device_del(&vgpu->cdev, &vgpu->dev);
+	distmind_table_release(&distmind_vgpus, vgpu->id);
 	distmind_job_end_all(&ended);
 	distmind_client_drop_handles(vgpu);
 	distmind_vgpu_put(vgpu);
@@ -312,9 +387,14 @@ int distmind_vgpu_charge(struct distmind_vgpu *vgpu, u64 bytes)
 
 	spin_lock(&vgpu->lock);
 	/* A quota that was lowered may be below what is used. */
-	if (vgpu->used > vgpu->settings.memory || bytes > vgpu->settings.memory - vgpu->used) {
+	if (vgpu->dead)
+		err = -ENODEV;
+	else if (vgpu->used > vgpu->settings.memory ||
+		 bytes > vgpu->settings.memory - vgpu->used)
 		err = -EDQUOT;
-	} else {
+	else if (vgpu->account)
+		err = distmind_account_take(vgpu->account, bytes);
+	if (!err) {
 		vgpu->used += bytes;
 		vgpu->buffer_count++;
 	}
@@ -327,6 +407,8 @@ void distmind_vgpu_uncharge(struct distmind_vgpu *vgpu, u64 bytes)
 	spin_lock(&vgpu->lock);
 	vgpu->used -= bytes;
 	vgpu->buffer_count--;
+	if (vgpu->account)
+		distmind_account_give_back(vgpu->account, bytes);
 	spin_unlock(&vgpu->lock);
 }
 

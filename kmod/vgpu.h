@@ -82,13 +82,14 @@ struct distmind_vgpu_owner {
  * @cdev: its node
  * @id: the N of vgpuN
  * @owner: whose it is, never changes
- * @account: for whom it counts, or NULL: an operator has made it; held
+ * @account: of its user, or NULL: an operator has made it; held
+ * @counted: it is one of the user's vgpus: what the claim was charged for that is its own
  * @on_gpu: in @gpu->vgpus; under distmind_pool_lock
  * @gpu: what backs it, or NULL; changed under distmind_pool_lock and @lock
  * @lock: guards what follows; a spinlock, so that nobody allocates memory under it
  * @dead: its lease has ended
  * @settings: promises
- * @used: bytes of buffers that are charged to it
+ * @used: bytes that are charged to it: its buffers, and others that it pays for
  * @buffer_count: how many these are
  * @clients: open files
  * @client_count: length of @clients
@@ -102,6 +103,7 @@ struct distmind_vgpu {
 	u32 id;
 	struct distmind_vgpu_owner owner;
 	struct distmind_account *account;
+	bool counted;
 	struct list_head on_gpu;
 	struct distmind_gpu *gpu;
 	spinlock_t lock; /* see above */
@@ -122,7 +124,10 @@ int distmind_vgpu_check_settings(const struct distmind_vgpu_settings *settings,
 				 const char **problem);
 struct distmind_vgpu *distmind_vgpu_create(const struct distmind_vgpu_owner *owner,
 					   const struct distmind_vgpu_settings *settings, u32 gpu,
+					   struct distmind_account *account,
 					   struct netlink_ext_ack *extack);
+void distmind_vgpu_change(struct distmind_vgpu *vgpu,
+			  const struct distmind_vgpu_settings *settings);
 void distmind_vgpu_kill(struct distmind_vgpu *vgpu);
 void distmind_vgpu_bind(struct distmind_vgpu *vgpu, struct distmind_gpu *gpu,
 			struct list_head *ended);

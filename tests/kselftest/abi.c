@@ -53,19 +53,17 @@ TEST_F(abi, structures_have_no_holes_and_no_pointers)
 	EXPECT_EQ(104, sizeof(struct distmind_engine_register));
 	EXPECT_EQ(80, sizeof(struct distmind_vgpu_info));
 	EXPECT_EQ(32, sizeof(struct distmind_buffer_create));
-	EXPECT_EQ(8, sizeof(struct distmind_buffer_destroy));
+	EXPECT_EQ(8, sizeof(struct distmind_handle_destroy));
 	EXPECT_EQ(48, sizeof(struct distmind_buffer_info));
 	EXPECT_EQ(16, sizeof(struct distmind_buffer_export));
 	EXPECT_EQ(464, sizeof(struct distmind_engine_exchange));
 	EXPECT_EQ(16, sizeof(struct distmind_timeline_create));
-	EXPECT_EQ(8, sizeof(struct distmind_timeline_destroy));
 	EXPECT_EQ(16, sizeof(struct distmind_timeline_export));
 	EXPECT_EQ(8, sizeof(struct distmind_timeline_import));
 	EXPECT_EQ(16, sizeof(struct distmind_timeline_wait));
 	EXPECT_EQ(8, sizeof(struct distmind_timeline_signal));
 	EXPECT_EQ(16, sizeof(struct distmind_timeline_watch));
 	EXPECT_EQ(16, sizeof(struct distmind_queue_create));
-	EXPECT_EQ(8, sizeof(struct distmind_queue_destroy));
 	EXPECT_EQ(32, sizeof(struct distmind_buffer_import));
 	EXPECT_EQ(16, sizeof(struct distmind_queue_watch));
 	EXPECT_EQ(72, sizeof(struct distmind_queue_room));
@@ -172,9 +170,9 @@ TEST_F(abi, a_call_that_fails_leaves_its_structure_alone)
 TEST_F(abi, unknown_flags_and_padding_are_refused)
 {
 	struct distmind_buffer_create create = { .size = PAGE, .flags = 1 };
-	struct distmind_buffer_destroy destroy = { .handle = 1, .pad = 1 };
+	struct distmind_handle_destroy destroy = { .handle = 1, .pad = 1 };
 	struct distmind_buffer_info info = { .handle = 1, .pad = 1 };
-	struct distmind_buffer_export export = { .handle = 1, .flags = 4 };
+	struct distmind_buffer_export export = { .handle = 1, .flags = 1U << 3 };
 
 	EXPECT_EQ(-EINVAL, call(self->vgpu, DISTMIND_IOC_BUFFER_CREATE, &create));
 	create = (struct distmind_buffer_create){ .size = PAGE, .pad = 1 };
@@ -184,7 +182,7 @@ TEST_F(abi, unknown_flags_and_padding_are_refused)
 	EXPECT_EQ(-EINVAL, call(self->vgpu, DISTMIND_IOC_BUFFER_DESTROY, &destroy));
 	EXPECT_EQ(-EINVAL, call(self->vgpu, DISTMIND_IOC_BUFFER_INFO, &info));
 	EXPECT_EQ(-EINVAL, call(self->vgpu, DISTMIND_IOC_BUFFER_EXPORT, &export));
-	export = (struct distmind_buffer_export){ .handle = 1, .pad = 1 };
+	export = (struct distmind_buffer_export){ .handle = 1, .payer = 1 };
 	EXPECT_EQ(-EINVAL, call(self->vgpu, DISTMIND_IOC_BUFFER_EXPORT, &export));
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Buffers: memory that is zero, counted, mapped, shared and given back. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "distmind_test.h"
 #include "kselftest_harness.h"
@@ -316,6 +318,115 @@ TEST_F(buffer, the_engine_sees_the_same_bytes)
 	ASSERT_EQ(0, call(self->vgpu, DISTMIND_IOC_BUFFER_INFO, &info));
 	EXPECT_TRUE(all_bytes(heap + info.heap_offset, 2 * MiB, 0));
 	munmap(heap, 32 * MiB);
+}
+
+/* Makes and destroys small buffers until it is told to stop. */
+struct churn {
+	int vgpu;
+	bool stop;
+	uint64_t worst_ns; /* that one took, since somebody has set this to 0 */
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ULL + now.tv_nsec;
+}
+
+static void *churn_thread(void *arg)
+{
+	struct churn *churn = arg;
+	struct distmind_buffer_create create;
+	uint64_t begun, took;
+
+	while (!__atomic_load_n(&churn->stop, __ATOMIC_RELAXED)) {
+		begun = now_ns();
+		if (buffer_create(churn->vgpu, PAGE, &create) ||
+		    buffer_destroy(churn->vgpu, create.handle))
+			return (void *)-1L;
+		took = now_ns() - begun;
+		if (took > __atomic_load_n(&churn->worst_ns, __ATOMIC_RELAXED))
+			__atomic_store_n(&churn->worst_ns, took, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+#define LARGE	(64 * MiB)
+#define ROUNDS	9
+
+/*
+ * For how much of the time that it takes to free a buffer, of which the engine has every
+ * page mapped, somebody else waited for the heap; in thousandths, 0 if that did not work.
+ */
+static uint32_t wait_of_free(int vgpu, char *heap, struct churn *churn)
+{
+	struct distmind_buffer_create create;
+	struct distmind_buffer_info info = { 0 };
+	uint64_t took;
+
+	if (buffer_create(vgpu, LARGE, &create))
+		return 0;
+	info.handle = create.handle;
+	if (call(vgpu, DISTMIND_IOC_BUFFER_INFO, &info) || info.heap_offset > LARGE)
+		return 0;
+	memset(heap + info.heap_offset, 1, LARGE);
+	__atomic_store_n(&churn->worst_ns, 0, __ATOMIC_RELAXED);
+	took = now_ns();
+	if (buffer_destroy(vgpu, create.handle))
+		return 0;
+	took = now_ns() - took;
+	/* One that waits now is told soon. */
+	while (!__atomic_load_n(&churn->worst_ns, __ATOMIC_RELAXED))
+		usleep(1000);
+	return 1000 * churn->worst_ns / took;
+}
+
+static int compare(const void *a, const void *b)
+{
+	return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
+}
+
+TEST_F_TIMEOUT(buffer, a_large_one_that_goes_keeps_nobody_from_the_heap, 100)
+{
+	struct churn churn = { 0 };
+	uint32_t gpu, ids[2], waits[ROUNDS];
+	pthread_t thread;
+	int engine, vgpu;
+	char *heap;
+	void *err;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		SKIP(return, "on one processor who frees it is in the way in any case");
+	engine = engine_start("large", 2 * LARGE, &gpu);
+	ASSERT_LE(0, engine);
+	vgpu = vgpu_start(self->pool, gpu, LARGE, &ids[0]);
+	ASSERT_LE(0, vgpu);
+	churn.vgpu = vgpu_start(self->pool, gpu, MiB, &ids[1]);
+	ASSERT_LE(0, churn.vgpu);
+	heap = mmap(NULL, 2 * LARGE, PROT_READ | PROT_WRITE, MAP_SHARED, engine, 0);
+	ASSERT_NE(MAP_FAILED, heap);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, churn_thread, &churn));
+	for (int i = 0; i < ROUNDS; i++) {
+		waits[i] = wait_of_free(vgpu, heap, &churn);
+		EXPECT_LT(0, waits[i]);
+	}
+	__atomic_store_n(&churn.stop, true, __ATOMIC_RELAXED);
+	ASSERT_EQ(0, pthread_join(thread, &err));
+	EXPECT_EQ(NULL, err);
+	/* In a third of them: others on the host may be in the way too. */
+	qsort(waits, ROUNDS, sizeof(*waits), compare);
+	EXPECT_GT(200, waits[ROUNDS / 3 - 1])
+		TH_LOG("%u, %u, %u thousandths", waits[0], waits[ROUNDS / 3 - 1],
+		       waits[ROUNDS - 1]);
+	munmap(heap, 2 * LARGE);
+	close(vgpu);
+	close(churn.vgpu);
+	close(engine);
+	EXPECT_EQ(0, distmind_pool_vgpu_delete(self->pool, ids[0]));
+	EXPECT_EQ(0, distmind_pool_vgpu_delete(self->pool, ids[1]));
+	EXPECT_EQ(0, distmind_pool_gpu_remove(self->pool, gpu));
 }
 
 TEST_F(buffer, the_engine_maps_no_more_than_its_heap)

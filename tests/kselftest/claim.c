@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "distmind_test.h"
+#include "importer/importer.h"
 #include "kselftest_harness.h"
 
 FIXTURE(claim)
@@ -335,6 +336,16 @@ static pid_t namespace_of(uid_t owner)
 	return pid;
 }
 
+static void end_namespaces(pid_t mine, pid_t container, pid_t other)
+{
+	const pid_t pids[] = { mine, container, other };
+
+	for (int i = 0; i < 3; i++) {
+		kill(pids[i], SIGKILL);
+		child_status(pids[i]);
+	}
+}
+
 /* Become a user of the namespace that the process has. */
 static int enter(pid_t pid, uid_t uid)
 {
@@ -391,12 +402,91 @@ TEST_F(claim, nobody_can_fill_the_table_by_being_many_users)
 		/* What was told of the others is not for the next round. */
 		ASSERT_LT(0, distmind_pool_dispatch(self->pool, on_event, &told));
 	}
-	kill(mine, SIGKILL);
-	kill(container, SIGKILL);
-	kill(other, SIGKILL);
-	child_status(mine);
-	child_status(container);
-	child_status(other);
+	end_namespaces(mine, container, other);
+}
+
+/* Pins buffers of a MiB by the importers, one each, until that fails; how many it were. */
+static int pin_as_many(int vgpu, const int *importers, int count)
+{
+	for (int i = 0; i < count; i++) {
+		struct distmind_buffer_create create;
+		struct distmind_buffer_export export = { 0 };
+		struct importer_call step = { .op = IMPORTER_ATTACH };
+
+		if (buffer_create(vgpu, MiB, &create))
+			return -1;
+		export.handle = create.handle;
+		if (call(vgpu, DISTMIND_IOC_BUFFER_EXPORT, &export))
+			return -1;
+		step.value = export.fd;
+		if (call(importers[i], IMPORTER_CALL, &step))
+			return -1;
+		step.op = IMPORTER_PIN;
+		if (call(importers[i], IMPORTER_CALL, &step))
+			return i;
+	}
+	return count;
+}
+
+#define PINS 9
+
+/* A user of the namespace acquires a vgpu and pins what it can; keeps that until it is killed. */
+static pid_t pin_as(FIXTURE_DATA(claim) *self, pid_t namespace, uid_t uid, int *pinned)
+{
+	struct distmind_claim_record record;
+	int32_t fd, importers[PINS], ends[2];
+	struct distmind_acquire acquire = ask(&fd, 1);
+	pid_t pid;
+
+	acquire.memory = 16 * MiB;
+	*pinned = -1;
+	for (int i = 0; i < PINS; i++)
+		importers[i] = open("/dev/distmind-test-importer", O_RDWR | O_CLOEXEC);
+	if (pipe(ends))
+		return -1;
+	pid = fork();
+	if (!pid) {
+		if (!enter(namespace, uid) && !call(self->control, DISTMIND_IOC_ACQUIRE, &acquire))
+			*pinned = pin_as_many(fd, importers, PINS);
+		if (write(ends[1], pinned, sizeof(*pinned)) == sizeof(*pinned))
+			pause();
+		_exit(1);
+	}
+	for (int i = 0; i < PINS; i++)
+		close(importers[i]);
+	close(ends[1]);
+	if (next_claim(self->pool, DISTMIND_EVENT_CLAIM_ADD, &record) ||
+	    distmind_pool_claim_grant(self->pool, record.id, &self->gpu, 1) ||
+	    read(ends[0], pinned, sizeof(*pinned)) != sizeof(*pinned))
+		*pinned = -1;
+	close(ends[0]);
+	return pid;
+}
+
+/* Half of the heap can be pinned, half of that by one alone. */
+TEST_F(claim, nobody_can_pin_more_by_being_many_users)
+{
+	pid_t mine = namespace_of(1000), container = namespace_of(0), other = namespace_of(0);
+	pid_t of[] = { mine, container }, pids[3];
+	int pinned;
+
+	ASSERT_LT(0, mine);
+	ASSERT_LT(0, container);
+	ASSERT_LT(0, other);
+	for (int round = 0; round < 2; round++) {
+		pids[0] = pin_as(self, of[round], 1, &pinned);
+		EXPECT_EQ(4, pinned);
+		pids[1] = pin_as(self, of[round], 2, &pinned);
+		EXPECT_EQ(0, pinned);
+		/* Another container's user is another one, although it has the same number. */
+		pids[2] = pin_as(self, other, 1, &pinned);
+		EXPECT_EQ(2, pinned);
+		for (int i = 0; i < 3; i++) {
+			kill(pids[i], SIGKILL);
+			EXPECT_EQ(128 + SIGKILL, child_status(pids[i]));
+		}
+	}
+	end_namespaces(mine, container, other);
 }
 
 TEST_HARNESS_MAIN

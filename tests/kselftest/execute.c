@@ -647,7 +647,7 @@ TEST_F(execute, a_latency_job_takes_the_lane_within_a_block)
 TEST_F(execute, destroying_a_queue_cancels_what_has_not_started)
 {
 	uint32_t queue = new_queue(self->vgpu, DISTMIND_LANE_COMPUTE, 8), timeline, later;
-	struct distmind_queue_destroy destroy = { .handle = queue };
+	struct distmind_handle_destroy destroy = { .handle = queue };
 	struct batch batch = { 0 };
 	struct distmind_job_desc *job;
 	int fd, later_fd;
@@ -734,7 +734,7 @@ TEST_F(execute, a_lost_gpu_ends_every_job_with_an_error_that_says_so)
 TEST_F(execute, a_job_that_does_not_yield_fails_and_the_lane_goes_on)
 {
 	uint32_t queue = new_queue(self->vgpu, DISTMIND_LANE_COMPUTE, 8), timeline, later;
-	struct distmind_queue_destroy destroy = { .handle = queue };
+	struct distmind_handle_destroy destroy = { .handle = queue };
 	struct distmind_gpu_record gpu;
 	struct batch batch = { 0 };
 	struct distmind_job_desc *job;
@@ -769,7 +769,7 @@ TEST_F(execute, an_engine_that_does_not_answer_loses_its_gpu)
 		.name = "silent", .kind = "test",
 	};
 	struct distmind_engine_exchange fetch = { .lane = 0 };
-	struct distmind_queue_destroy destroy;
+	struct distmind_handle_destroy destroy;
 	struct distmind_gpu_record gpu = { 0 };
 	struct batch batch = { 0 };
 	uint32_t id;
@@ -778,7 +778,7 @@ TEST_F(execute, an_engine_that_does_not_answer_loses_its_gpu)
 	ASSERT_EQ(0, call(engine, DISTMIND_IOC_ENGINE_REGISTER, &reg));
 	vgpu = vgpu_start(self->pool, reg.gpu, MiB, &id);
 	ASSERT_LE(0, vgpu);
-	destroy = (struct distmind_queue_destroy){ .handle = new_queue(vgpu, DISTMIND_LANE_COMPUTE, 8) };
+	destroy = (struct distmind_handle_destroy){ .handle = new_queue(vgpu, DISTMIND_LANE_COMPUTE, 8) };
 	add_job(&batch, DISTMIND_JOB_LAUNCH, OP_NOTE);
 	ASSERT_EQ(0, submit(vgpu, destroy.handle, &batch));
 	ASSERT_EQ(0, call(engine, DISTMIND_IOC_ENGINE_EXCHANGE, &fetch));

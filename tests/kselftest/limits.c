@@ -6,13 +6,16 @@
  */
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 
+#include "importer/importer.h"
 #include "kselftest_harness.h"
 #include "library_test.h"
 
 #define NOBODY	65534
 #define SOMEONE	1234
 #define LIMIT	20
+#define IMPORTER "/dev/distmind-test-importer"
 
 FIXTURE(limits)
 {
@@ -90,6 +93,7 @@ static long used(const char *what)
 struct maker {
 	int vgpu, other, timeline, event;
 	uint32_t buffer, handle, queue;
+	uint64_t request;
 };
 
 static int make_file(struct maker *maker)
@@ -127,6 +131,24 @@ static int make_dmabuf(struct maker *maker)
 	return call(maker->vgpu, DISTMIND_IOC_BUFFER_EXPORT, &export);
 }
 
+/* By a device, for who has it attach. */
+static int make_attachment(struct maker *maker)
+{
+	struct distmind_buffer_export export = { .handle = maker->buffer };
+	int importer = open(IMPORTER, O_RDWR), err;
+	struct importer_call attach = { .op = IMPORTER_ATTACH };
+
+	if (importer < 0)
+		return -errno;
+	err = call(maker->vgpu, DISTMIND_IOC_BUFFER_EXPORT, &export);
+	if (err)
+		return err;
+	attach.value = export.fd;
+	err = call(importer, IMPORTER_CALL, &attach);
+	close(export.fd);
+	return err;
+}
+
 /* Its mapping keeps a file. */
 static int make_mapping(struct maker *maker)
 {
@@ -162,7 +184,7 @@ static int make_queue_page(struct maker *maker)
 	struct distmind_queue_create create = { .depth = 1 };
 	int err = call(maker->vgpu, DISTMIND_IOC_QUEUE_CREATE, &create);
 	struct distmind_queue_watch watch = { .queue = create.handle, .eventfd = -1 };
-	struct distmind_queue_destroy destroy = { .handle = create.handle };
+	struct distmind_handle_destroy destroy = { .handle = create.handle };
 	void *page;
 
 	if (err)
@@ -195,6 +217,18 @@ static int make_job(struct maker *maker)
 	return submit_waiting(maker, 1);
 }
 
+/* One that has jobs no more, and may get others. */
+static int make_request(struct maker *maker)
+{
+	struct distmind_job_desc job = { .type = DISTMIND_JOB_BARRIER };
+	struct distmind_submit submit = {
+		.queue = maker->queue, .jobs = (uintptr_t)&job, .job_count = 1,
+		.request = ++maker->request,
+	};
+
+	return call(maker->vgpu, DISTMIND_IOC_SUBMIT, &submit);
+}
+
 static const struct {
 	const char *what;
 	int (*make)(struct maker *maker);
@@ -206,10 +240,12 @@ static const struct {
 	{ "exports", make_export, -EDQUOT },
 	{ "exports", make_dmabuf, -EDQUOT },
 	{ "exports", make_mapping, -EDQUOT },
+	{ "attachments", make_attachment, -EDQUOT },
 	{ "timelines", make_timeline, -EDQUOT },
 	{ "watches", make_watch, -EDQUOT },
 	{ "queues", make_queue, -EDQUOT },
 	{ "queues", make_queue_page, -EDQUOT },
+	{ "requests", make_request, -EDQUOT },
 	{ "jobs", make_job, -EAGAIN },
 	{ "waits", make_job, -EAGAIN },
 };
@@ -233,6 +269,7 @@ static int maker_init(struct maker *maker, uint32_t id)
 	maker->event = eventfd(0, 0);
 	maker->buffer = buffer.handle;
 	maker->queue = queue.handle;
+	maker->request = 0;
 	return 0;
 }
 
@@ -278,6 +315,7 @@ TEST_F(limits, what_a_user_can_create_is_limited_and_counts_no_more_when_it_is_g
 
 	other.uid = other.gid = SOMEONE;
 	ASSERT_EQ(0, distmind_pool_vgpu_create(self->pool, &other));
+	ASSERT_EQ(0, chmod(IMPORTER, 0666));
 	for (int kind = 0; kind < sizeof(kinds) / sizeof(*kinds); kind++) {
 		long old = set_limit(kinds[kind].what, LIMIT);
 
@@ -290,6 +328,32 @@ TEST_F(limits, what_a_user_can_create_is_limited_and_counts_no_more_when_it_is_g
 		EXPECT_EQ(old, set_limit(kinds[kind].what, old) == LIMIT ? old : 0);
 	}
 	EXPECT_EQ(0, distmind_pool_vgpu_delete(self->pool, other.id));
+}
+
+/* Also one that is at its limit goes on with what it has begun. */
+static int go_on_at_the_limit(uint32_t id)
+{
+	struct maker maker;
+	int err;
+
+	if (maker_init(&maker, id))
+		return CANNOT_BEGIN;
+	do {
+		err = make_request(&maker);
+	} while (!err && maker.request <= LIMIT);
+	if (err != -EDQUOT)
+		return err ? WRONG_ERROR : TOO_MANY;
+	maker.request = 0;
+	return make_request(&maker) ? TOO_FEW : ALL_RIGHT;
+}
+
+TEST_F(limits, a_request_that_is_open_takes_more_jobs_of_a_user_who_has_all_it_may_have)
+{
+	long old = set_limit("requests", LIMIT);
+
+	ASSERT_LT(0, old);
+	EXPECT_EQ(ALL_RIGHT, AS(NOBODY, go_on_at_the_limit(self->vgpu.id)));
+	EXPECT_EQ(LIMIT, set_limit("requests", old));
 }
 
 TEST_F(limits, one_user_at_its_limit_does_not_keep_another_from_its_own)
@@ -352,6 +416,177 @@ TEST_F(limits, a_claim_for_more_vgpus_than_a_user_may_have_is_refused_in_words)
 	EXPECT_EQ(ALL_RIGHT, AS(NOBODY, ask_too_many()));
 	EXPECT_EQ(0, AS(NOBODY, used("vgpus")));
 	EXPECT_EQ(LIMIT, set_limit("vgpus", old));
+}
+
+/* What a user hands to others. */
+struct gift {
+	struct maker maker;
+	int buffer; /* a dma-buf */
+};
+
+static int give(struct gift *gift, uint32_t id, uid_t uid)
+{
+	struct distmind_buffer_export export = { 0 };
+	int err = seteuid(uid) || maker_init(&gift->maker, id);
+
+	export.handle = gift->maker.buffer;
+	err = err || call(gift->maker.vgpu, DISTMIND_IOC_BUFFER_EXPORT, &export);
+	gift->buffer = export.fd;
+	return seteuid(0) || err;
+}
+
+/* Makes dma-bufs of the buffer that it was given. */
+static int spread_buffer(uint32_t id, const struct gift *gift)
+{
+	struct distmind_buffer_import import = { .fd = gift->buffer };
+	struct maker maker = { .vgpu = open_vgpu(id) };
+	int err = 0, made = 0;
+
+	if (maker.vgpu < 0 || call(maker.vgpu, DISTMIND_IOC_BUFFER_IMPORT, &import))
+		return CANNOT_BEGIN;
+	maker.buffer = import.handle;
+	for (; !err && made <= LIMIT; made += !err)
+		err = make_dmabuf(&maker);
+	if (err != -EDQUOT)
+		return err ? WRONG_ERROR : TOO_MANY;
+	return made == LIMIT ? ALL_RIGHT : TOO_FEW;
+}
+
+/* Maps the timeline that it was given. */
+static int spread_timeline(uint32_t id, const struct gift *gift)
+{
+	struct maker maker = { .timeline = gift->maker.timeline };
+	int err = 0, made = 0;
+
+	for (; !err && made <= LIMIT; made += !err)
+		err = make_mapping(&maker);
+	if (err != -EDQUOT)
+		return err ? WRONG_ERROR : TOO_MANY;
+	return made == LIMIT ? ALL_RIGHT : TOO_FEW;
+}
+
+typedef int (*spreader)(uint32_t id, const struct gift *gift);
+
+/* @uid gives, another one spreads until it is refused; then the giver has what it had. */
+static int hand_over(uint32_t from, uid_t uid, uint32_t to, spreader spread)
+{
+	int result = CANNOT_BEGIN, ends[2];
+	struct gift gift;
+	pid_t pid;
+
+	if (give(&gift, from, uid) || pipe(ends))
+		return CANNOT_BEGIN;
+	pid = fork();
+	if (!pid) {
+		result = become(NOBODY) ? CANNOT_BEGIN : spread(to, &gift);
+		if (write(ends[1], &result, sizeof(result)) == sizeof(result))
+			pause();
+		_exit(1);
+	}
+	if (read(ends[0], &result, sizeof(result)) != sizeof(result))
+		result = CANNOT_BEGIN;
+	/* It has given two of them away. */
+	for (int i = 0; !result && i < LIMIT - 2; i++)
+		result = make_export(&gift.maker) ? TOO_FEW : ALL_RIGHT;
+	kill(pid, SIGKILL);
+	return child_status(pid) == 128 + SIGKILL ? result : CANNOT_BEGIN;
+}
+
+TEST_F(limits, what_is_made_of_anothers_buffer_or_timeline_counts_for_who_makes_it)
+{
+	static const spreader spreads[] = { spread_buffer, spread_timeline };
+	/* Whoever is not limited hands out no exemption. */
+	static const uid_t givers[] = { SOMEONE, 0 };
+	struct distmind_vgpu_record other = self->vgpu;
+	long old = set_limit("exports", LIMIT);
+
+	ASSERT_LT(0, old);
+	other.uid = other.gid = SOMEONE;
+	ASSERT_EQ(0, distmind_pool_vgpu_create(self->pool, &other));
+	for (int i = 0; i < 4; i++) {
+		pid_t pid = fork();
+
+		if (!pid)
+			_exit(hand_over(other.id, givers[i % 2], self->vgpu.id, spreads[i / 2]));
+		EXPECT_EQ(ALL_RIGHT, child_status(pid)) TH_LOG("by %u, way %d", givers[i % 2], i / 2);
+	}
+	EXPECT_EQ(LIMIT, set_limit("exports", old));
+	EXPECT_EQ(0, distmind_pool_vgpu_delete(self->pool, other.id));
+}
+
+/* What the listing says of one thing that a user may have. */
+struct seen {
+	uint32_t uid;
+	const char *what;
+	struct distmind_limit_record record;
+	int found, others;
+};
+
+static int see(const struct distmind_limit_record *limit, void *arg)
+{
+	struct seen *seen = arg;
+
+	if (limit->uid != seen->uid || limit->container) {
+		seen->others++;
+	} else if (!strcmp(limit->what, seen->what)) {
+		seen->record = *limit;
+		seen->found++;
+	}
+	return 0;
+}
+
+/* It has LIMIT queues and was refused one more, twice. */
+static int see_own(uint32_t id)
+{
+	struct seen seen = { .uid = NOBODY, .what = "queues" };
+	struct distmind_pool *pool;
+	struct maker maker;
+
+	if (maker_init(&maker, id) || distmind_pool_open(&pool))
+		return CANNOT_BEGIN;
+	while (!make_queue(&maker))
+		;
+	if (make_queue(&maker) != -EDQUOT)
+		return WRONG_ERROR;
+	if (distmind_pool_limits(pool, see, &seen) || seen.found != 1 || seen.others)
+		return seen.others ? TOO_MANY : NOT_SHOWN;
+	return seen.record.used == LIMIT && seen.record.allowed == LIMIT &&
+	       seen.record.refused == 2 ? ALL_RIGHT : WRONG_ERROR;
+}
+
+TEST_F(limits, what_users_have_is_shown_to_themselves_and_to_root)
+{
+	long old = set_limit("queues", LIMIT);
+	struct seen theirs = { .uid = NOBODY, .what = "queues" };
+	struct seen ours = { .uid = 0, .what = "files" };
+	int err, control = open_node("control");
+	pid_t pid;
+
+	ASSERT_LT(0, old);
+	pid = fork();
+	if (!pid) {
+		err = become(NOBODY) ? CANNOT_BEGIN : see_own(self->vgpu.id);
+		if (!err)
+			raise(SIGSTOP);
+		_exit(err);
+	}
+	ASSERT_EQ(pid, waitpid(pid, NULL, WUNTRACED));
+	ASSERT_EQ(0, distmind_pool_limits(self->pool, see, &theirs));
+	EXPECT_EQ(1, theirs.found);
+	EXPECT_EQ(LIMIT, theirs.record.used);
+	EXPECT_EQ(2, theirs.record.refused);
+	ASSERT_EQ(0, distmind_pool_limits(self->pool, see, &ours));
+	EXPECT_EQ(1, ours.found);
+	EXPECT_LE(1, ours.record.used);
+	EXPECT_EQ(UINT32_MAX, ours.record.allowed);
+	kill(pid, SIGCONT);
+	EXPECT_EQ(ALL_RIGHT, child_status(pid));
+	/* It has nothing any more, and so no account. */
+	theirs.found = 0;
+	ASSERT_EQ(0, distmind_pool_limits(self->pool, see, &theirs));
+	EXPECT_EQ(0, theirs.found);
+	close(control);
+	EXPECT_EQ(LIMIT, set_limit("queues", old));
 }
 
 TEST_HARNESS_MAIN

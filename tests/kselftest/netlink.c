@@ -114,6 +114,30 @@ TEST_F(netlink, a_tenant_sees_gpus_and_only_its_own)
 	EXPECT_EQ(0, distmind_pool_vgpu_delete(self->pool, theirs.id));
 }
 
+#define CROWD 600 /* more than a dump looks at before others get the lock */
+
+/* First, between many others, and last. */
+TEST_F(netlink, a_tenant_sees_its_own_among_very_many)
+{
+	static uint32_t ids[CROWD];
+	struct counts counts;
+
+	for (int i = 0; i < CROWD; i++) {
+		struct distmind_vgpu_record record = {
+			.gpu = self->gpu, .memory = MiB, .share = 1,
+			.uid = i % (CROWD - 1) && i != CROWD / 2 ? 0 : 65534,
+		};
+
+		ASSERT_EQ(0, distmind_pool_vgpu_create(self->pool, &record));
+		ids[i] = record.id;
+	}
+	ASSERT_EQ(0, count_all(self->pool, &counts));
+	EXPECT_EQ(CROWD, counts.vgpus);
+	EXPECT_EQ(0, AS_NOBODY(count_all(pool_again(), &counts) || counts.vgpus != 3));
+	for (int i = 0; i < CROWD; i++)
+		EXPECT_EQ(0, distmind_pool_vgpu_delete(self->pool, ids[i]));
+}
+
 struct refusal {
 	int error;
 	uint32_t offset;

@@ -365,7 +365,7 @@ static uint64_t submit_ns(struct distmind_vgpu *vgpu, struct distmind_buffer *bu
 		.jobs = (uintptr_t)jobs, .job_count = DISTMIND_SUBMIT_MAX,
 		.args = (uintptr_t)args, .arg_count = DISTMIND_ARGS_MAX,
 	};
-	struct distmind_queue_destroy destroy = { 0 };
+	struct distmind_handle_destroy destroy = { 0 };
 	int fd = distmind_vgpu_fd(vgpu), err;
 	struct timespec from, to;
 
@@ -388,15 +388,31 @@ static uint64_t submit_ns(struct distmind_vgpu *vgpu, struct distmind_buffer *bu
 	return (to.tv_sec - from.tv_sec) * 1000000000ULL + to.tv_nsec - from.tv_nsec;
 }
 
+/* At least, of several: a busy host takes time from an emulated processor. */
+static uint64_t least_submit_ns(struct distmind_vgpu *vgpu, struct distmind_buffer *buffer)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (int i = 0; i < 10; i++) {
+		uint64_t took = submit_ns(vgpu, buffer);
+
+		if (!took)
+			return 0;
+		least = took < least ? took : least;
+	}
+	return least;
+}
+
 TEST_F(weights, a_map_of_many_extents_hardly_slows_submission)
 {
-	uint64_t without = submit_ns(self->owner, self->weights), with;
+	uint64_t without = least_submit_ns(self->owner, self->weights), with;
 
 	ASSERT_NE(0, without);
 	ASSERT_EQ(0, install(self, EXTENTS_MAX, 1, false));
-	with = submit_ns(self->owner, self->weights);
+	with = least_submit_ns(self->owner, self->weights);
 	ASSERT_NE(0, with);
-	EXPECT_GT(100 * without, with);
+	EXPECT_GT(5 * without, with)
+		TH_LOG("%llu us without, %llu us with", without / 1000ULL, with / 1000ULL);
 }
 
 TEST_F(weights, jobs_wait_for_the_last_that_comes_wherever_it_lies)
@@ -414,6 +430,66 @@ TEST_F(weights, jobs_wait_for_the_last_that_comes_wherever_it_lies)
 		EXPECT_EQ(-ETIMEDOUT, distmind_timeline_wait(self->done, i + 1, 50));
 		ASSERT_EQ(0, distmind_timeline_signal(self->load, group[i]));
 		EXPECT_EQ(0, distmind_timeline_wait(self->done, i + 1, 10000));
+	}
+}
+
+#define SCATTERED 1000 /* extents, each with a value of its own */
+#define RANGES	  32
+
+/* The values of extents: each from 1 to SCATTERED once, as if at random. */
+static uint64_t scattered(uint64_t i)
+{
+	return (i * 617 + 290) % SCATTERED + 1;
+}
+
+struct range {
+	uint64_t first, count, latest;
+};
+
+static int by_latest(const void *a, const void *b)
+{
+	const struct range *x = a, *y = b;
+
+	return (x->latest > y->latest) - (x->latest < y->latest);
+}
+
+/* Ranges of any place and length, against a look at each of their extents. */
+TEST_F(weights, jobs_wait_for_the_last_of_any_range)
+{
+	struct distmind_extent_record extents[SCATTERED];
+	struct range ranges[RANGES] = { 0 };
+	const uint64_t size = 4096;
+	uint64_t random = 1;
+
+	for (uint64_t i = 0; i < SCATTERED; i++)
+		extents[i] = (struct distmind_extent_record){
+			.offset = i * size, .size = size, .value = scattered(i),
+		};
+	ASSERT_EQ(0, distmind_pool_extents_add(self->pool, self->buffer_id,
+					       distmind_timeline_fd(self->load), extents,
+					       SCATTERED));
+	for (int r = 0; r < RANGES; r++) {
+		struct range *range = &ranges[r];
+
+		random = random * 6364136223846793005ULL + 1442695040888963407ULL;
+		range->first = (random >> 33) % SCATTERED;
+		range->count = 1 + (random >> 45) % (SCATTERED - range->first);
+		for (uint64_t i = range->first; i < range->first + range->count; i++)
+			range->latest = range->latest > scattered(i) ? range->latest : scattered(i);
+	}
+	qsort(ranges, RANGES, sizeof(ranges[0]), by_latest);
+	for (int r = 0; r < RANGES; r++) {
+		struct range *range = &ranges[r];
+
+		/* It wants the very last of them, not one before it. */
+		if (range->latest - 1 > distmind_timeline_value(self->load))
+			ASSERT_EQ(0, distmind_timeline_signal(self->load, range->latest - 1));
+		ASSERT_EQ(0, use(self, range->first * size, range->count * size, r + 1));
+		if (range->latest > distmind_timeline_value(self->load)) {
+			EXPECT_EQ(-ETIMEDOUT, distmind_timeline_wait(self->done, r + 1, 20));
+			ASSERT_EQ(0, distmind_timeline_signal(self->load, range->latest));
+		}
+		EXPECT_EQ(0, distmind_timeline_wait(self->done, r + 1, 10000));
 	}
 }
 

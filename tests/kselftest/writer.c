@@ -33,7 +33,7 @@ static int export_timeline(int vgpu, uint32_t handle, uint32_t flags)
 
 static int destroy_timeline(int vgpu, uint32_t handle)
 {
-	struct distmind_timeline_destroy destroy = { .handle = handle };
+	struct distmind_handle_destroy destroy = { .handle = handle };
 
 	return call(vgpu, DISTMIND_IOC_TIMELINE_DESTROY, &destroy);
 }

@@ -117,6 +117,7 @@ static void a_vgpu_is_bound_lost_or_parked(void **state)
 
 static void a_buffer_has_all_its_fields(void **state)
 {
+	const uint32_t payers[] = { 4, UINT32_MAX }, uids[] = { 0, 1000 };
 	struct distmind_buffer_record buffer;
 
 	(void)state;
@@ -127,6 +128,10 @@ static void a_buffer_has_all_its_fields(void **state)
 	nla_put_u64(message, DISTMIND_A_BUFFER_OFFSET, 1ULL << 33);
 	nla_put_u32(message, DISTMIND_A_BUFFER_KIND, DISTMIND_BUFFER_WEIGHTS);
 	nla_put_u32(message, DISTMIND_A_BUFFER_PINS, 2);
+	nla_put_u32(message, DISTMIND_A_BUFFER_EXPORTS, 6);
+	nla_put_u32(message, DISTMIND_A_BUFFER_PAYER_COUNT, 40);
+	nla_put(message, DISTMIND_A_BUFFER_PAYERS, sizeof(payers), payers);
+	nla_put(message, DISTMIND_A_BUFFER_PAYER_UIDS, sizeof(uids), uids);
 	assert_int_equal(parse(distmind_record_buffer, &buffer), 0);
 	assert_int_equal(buffer.id, 9);
 	assert_int_equal(buffer.vgpu, 4);
@@ -135,6 +140,25 @@ static void a_buffer_has_all_its_fields(void **state)
 	assert_int_equal(buffer.offset, 1ULL << 33);
 	assert_int_equal(buffer.kind, DISTMIND_BUFFER_WEIGHTS);
 	assert_int_equal(buffer.pins, 2);
+	assert_int_equal(buffer.exports, 6);
+	assert_int_equal(buffer.payer_count, 40);
+	assert_int_equal(buffer.payers[1].vgpu, DISTMIND_VGPU_ENDED);
+	assert_int_equal(buffer.payers[1].uid, 1000);
+}
+
+/* Of more than there is room for, and of fewer than it says, what is there is taken. */
+static void payers_of_any_number_are_taken(void **state)
+{
+	const uint32_t many[DISTMIND_PAYERS_MAX + 3] = { 7, 8, 9 };
+	struct distmind_buffer_record buffer;
+
+	(void)state;
+	nla_put_u32(message, DISTMIND_A_BUFFER_ID, 9);
+	nla_put(message, DISTMIND_A_BUFFER_PAYERS, sizeof(many), many);
+	nla_put(message, DISTMIND_A_BUFFER_PAYER_UIDS, sizeof(many), many);
+	assert_int_equal(parse(distmind_record_buffer, &buffer), 0);
+	assert_int_equal(buffer.payer_count, DISTMIND_PAYERS_MAX);
+	assert_int_equal(buffer.payers[2].vgpu, 9);
 }
 
 static void a_claim_has_all_its_fields(void **state)
@@ -164,6 +188,29 @@ static void a_claim_has_all_its_fields(void **state)
 	assert_int_equal(claim.count, 2);
 	assert_int_equal(claim.flags, DISTMIND_CLAIM_FLAGS_SAME_BOX);
 	assert_int_equal(claim.remaining_ms, 30000);
+}
+
+static void a_limit_may_be_none(void **state)
+{
+	struct distmind_limit_record limit;
+
+	(void)state;
+	nla_put_u32(message, DISTMIND_A_LIMIT_UID, 1000);
+	nla_put_string(message, DISTMIND_A_LIMIT_WHAT, "queues");
+	nla_put_u32(message, DISTMIND_A_LIMIT_USED, 7);
+	nla_put_u32(message, DISTMIND_A_LIMIT_REFUSED, 3);
+	assert_int_equal(parse(distmind_record_limit, &limit), 0);
+	assert_int_equal(limit.uid, 1000);
+	assert_false(limit.container);
+	assert_string_equal(limit.what, "queues");
+	assert_int_equal(limit.used, 7);
+	assert_int_equal(limit.allowed, UINT32_MAX);
+	assert_int_equal(limit.refused, 3);
+	nla_put_u32(message, DISTMIND_A_LIMIT_ALLOWED, 4096);
+	nla_put_flag(message, DISTMIND_A_LIMIT_CONTAINER);
+	assert_int_equal(parse(distmind_record_limit, &limit), 0);
+	assert_int_equal(limit.allowed, 4096);
+	assert_true(limit.container);
 }
 
 static void unknown_attributes_are_skipped(void **state)
@@ -254,12 +301,14 @@ static void any_bytes_are_safe(void **state)
 		distmind_record_vgpu,
 		distmind_record_buffer,
 		distmind_record_claim,
+		distmind_record_limit,
 	};
 	union {
 		struct distmind_gpu_record gpu;
 		struct distmind_vgpu_record vgpu;
 		struct distmind_buffer_record buffer;
 		struct distmind_claim_record claim;
+		struct distmind_limit_record limit;
 	} record;
 	unsigned char bytes[256];
 	int len;
@@ -285,7 +334,7 @@ static void any_bytes_are_safe(void **state)
 		if (round % 4 == 0)
 			for (len = 0; len < (int)(random() % 64); len++)
 				bytes[len] = (unsigned char)random();
-		parse_exactly(parsers[round % 4], bytes, len, &record);
+		parse_exactly(parsers[(size_t)round % COUNT(parsers)], bytes, len, &record);
 	}
 }
 
@@ -297,7 +346,9 @@ int main(void)
 		record_test(a_gpu_has_all_its_fields),
 		record_test(a_vgpu_is_bound_lost_or_parked),
 		record_test(a_buffer_has_all_its_fields),
+		record_test(payers_of_any_number_are_taken),
 		record_test(a_claim_has_all_its_fields),
+		record_test(a_limit_may_be_none),
 		record_test(unknown_attributes_are_skipped),
 		record_test(a_record_without_id_is_refused),
 		record_test(numbers_of_another_width_are_refused),

@@ -366,11 +366,14 @@ struct distmind_buffer_create {
 };
 
 /**
- * struct distmind_buffer_destroy - give a handle back
- * @handle: of the buffer
+ * struct distmind_handle_destroy - give back a handle of a buffer, queue or timeline
+ * @handle: which
  * @pad: must be 0
+ *
+ * A queue ends: jobs that have not started fail with ECANCELED; one that runs is asked to
+ * yield and then fails the same way.
  */
-struct distmind_buffer_destroy {
+struct distmind_handle_destroy {
 	__u32 handle;
 	__u32 pad;
 };
@@ -406,21 +409,31 @@ struct distmind_buffer_info {
 #define DISTMIND_EXPORT_CLOEXEC		0x1U
 #define DISTMIND_EXPORT_RDWR		0x2U	/* else read-only */
 #define DISTMIND_EXPORT__ALL		(DISTMIND_EXPORT_CLOEXEC | DISTMIND_EXPORT_RDWR)
+/* And of buffers: */
+#define DISTMIND_EXPORT_PAID		0x4U	/* by the vgpu that is named */
 
 /**
  * struct distmind_buffer_export - a dma-buf of a buffer
  * @handle: of the buffer
  * @flags: DISTMIND_EXPORT_*
  * @fd: out, the dma-buf's descriptor
- * @pad: must be 0
+ * @payer: with DISTMIND_EXPORT_PAID, number of the vgpu that is charged the size of the
+ *	buffer, else 0
  *
- * Errors: EACCES the buffer was imported and can only be read, and _RDWR is asked for.
+ * With DISTMIND_EXPORT_PAID, which needs CAP_NET_ADMIN, the vgpu pays until nothing is
+ * left that comes of this dma-buf: descriptors, mappings, handles of who has imported it,
+ * jobs that use these, and dma-bufs that are exported from these. It pays once for one
+ * buffer, beside the vgpu that has made it and others that pay for it.
+ *
+ * Errors: EACCES the buffer was imported and can only be read, and _RDWR is asked for;
+ * EPERM _PAID is asked for without privilege; ENXIO there is no such vgpu; EDQUOT its
+ * quota, or what its user may have in all, does not allow it.
  */
 struct distmind_buffer_export {
 	__u32 handle;
 	__u32 flags;
 	__s32 fd;
-	__u32 pad;
+	__u32 payer;
 };
 
 /**
@@ -476,16 +489,6 @@ struct distmind_timeline_page {
  */
 struct distmind_timeline_create {
 	__aligned_u64 value;
-	__u32 handle;
-	__u32 pad;
-};
-
-/**
- * struct distmind_timeline_destroy - give a handle back
- * @handle: of the timeline
- * @pad: must be 0
- */
-struct distmind_timeline_destroy {
 	__u32 handle;
 	__u32 pad;
 };
@@ -611,19 +614,6 @@ struct distmind_queue_create {
 };
 
 /**
- * struct distmind_queue_destroy - end a queue
- * @handle: of the queue
- * @pad: must be 0
- *
- * Jobs that have not started fail with ECANCELED; one that runs is asked to
- * yield and then fails the same way.
- */
-struct distmind_queue_destroy {
-	__u32 handle;
-	__u32 pad;
-};
-
-/**
  * enum distmind_room_cause - why there is no room for a job in its gpu's memory
  * @DISTMIND_ROOM_NONE: there is, or it is not at that
  * @DISTMIND_ROOM_JOBS: because of what jobs on lanes use; they leave, or are asked to
@@ -643,6 +633,8 @@ enum distmind_room_cause {
 	DISTMIND_ROOM__COUNT
 };
 
+#define DISTMIND_ROOM_HIDDEN	0xffffffffU	/* it is another user's */
+
 /**
  * struct distmind_queue_room - for whom a queue's first job waits, or why one failed
  * @queue: its handle
@@ -656,6 +648,9 @@ enum distmind_room_cause {
  * @pad: 0
  * @waited_ns: out, for how long
  * @device: out, with DISTMIND_ROOM_PINNED: the device that pinned it
+ *
+ * If that is another user's and the caller has no CAP_NET_ADMIN, @buffer and @vgpu are
+ * DISTMIND_ROOM_HIDDEN, @pid is 0 and @device is empty.
  */
 struct distmind_queue_room {
 	__u32 queue;
@@ -836,7 +831,7 @@ struct distmind_job_desc {
  * for job @failed, or does not lend lanes; EBADFD a grant on a queue that is not
  * watched; EACCES job @failed copies into a buffer that it can only read, or signals
  * a timeline that it can only watch; EBUSY the request has had its last submission and
- * is not over; EMFILE 4096 requests of the vgpu are open.
+ * is not over; EDQUOT the user has as many requests as a user may have.
  */
 struct distmind_submit {
 	__aligned_u64 jobs;
@@ -882,15 +877,15 @@ struct distmind_request_end {
 
 #define DISTMIND_IOC_VGPU_INFO		DISTMIND_IOC(0x40, vgpu_info)
 #define DISTMIND_IOC_BUFFER_CREATE	DISTMIND_IOC(0x41, buffer_create)
-#define DISTMIND_IOC_BUFFER_DESTROY	DISTMIND_IOC(0x42, buffer_destroy)
+#define DISTMIND_IOC_BUFFER_DESTROY	DISTMIND_IOC(0x42, handle_destroy)
 #define DISTMIND_IOC_BUFFER_INFO	DISTMIND_IOC(0x43, buffer_info)
 #define DISTMIND_IOC_BUFFER_EXPORT	DISTMIND_IOC(0x44, buffer_export)
 #define DISTMIND_IOC_TIMELINE_CREATE	DISTMIND_IOC(0x45, timeline_create)
-#define DISTMIND_IOC_TIMELINE_DESTROY	DISTMIND_IOC(0x46, timeline_destroy)
+#define DISTMIND_IOC_TIMELINE_DESTROY	DISTMIND_IOC(0x46, handle_destroy)
 #define DISTMIND_IOC_TIMELINE_EXPORT	DISTMIND_IOC(0x47, timeline_export)
 #define DISTMIND_IOC_TIMELINE_IMPORT	DISTMIND_IOC(0x48, timeline_import)
 #define DISTMIND_IOC_QUEUE_CREATE	DISTMIND_IOC(0x49, queue_create)
-#define DISTMIND_IOC_QUEUE_DESTROY	DISTMIND_IOC(0x4a, queue_destroy)
+#define DISTMIND_IOC_QUEUE_DESTROY	DISTMIND_IOC(0x4a, handle_destroy)
 #define DISTMIND_IOC_SUBMIT		DISTMIND_IOC(0x4b, submit)
 #define DISTMIND_IOC_QUEUE_WATCH	DISTMIND_IOC(0x4c, queue_watch)
 #define DISTMIND_IOC_GRANT_END		DISTMIND_IOC(0x4d, grant_end)

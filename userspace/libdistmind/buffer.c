@@ -71,7 +71,7 @@ int distmind_buffer_import(struct distmind_vgpu *vgpu, int fd, struct distmind_b
 
 void distmind_buffer_destroy(struct distmind_buffer *buffer)
 {
-	struct distmind_buffer_destroy destroy = { 0 };
+	struct distmind_handle_destroy destroy = { 0 };
 
 	if (!buffer)
 		return;
@@ -117,11 +117,23 @@ int distmind_buffer_map(struct distmind_buffer *buffer, void **address)
 	return 0;
 }
 
-int distmind_buffer_export(struct distmind_buffer *buffer, uint32_t flags)
+static int export_buffer(struct distmind_buffer *buffer, uint32_t flags, uint32_t payer)
 {
-	struct distmind_buffer_export export = { .handle = buffer->handle, .flags = flags };
+	struct distmind_buffer_export export = {
+		.handle = buffer->handle, .flags = flags, .payer = payer,
+	};
 	int err;
 
 	err = distmind_ioctl(buffer->vgpu->fd, DISTMIND_IOC_BUFFER_EXPORT, &export);
 	return err ? err : export.fd;
+}
+
+int distmind_buffer_export(struct distmind_buffer *buffer, uint32_t flags)
+{
+	return export_buffer(buffer, flags, 0);
+}
+
+int distmind_buffer_export_paid(struct distmind_buffer *buffer, uint32_t flags, uint32_t payer)
+{
+	return export_buffer(buffer, flags | DISTMIND_EXPORT_PAID, payer);
 }

@@ -99,6 +99,12 @@ int distmind_buffer_map(struct distmind_buffer *buffer, void **address);
 
 /* A dma-buf of the buffer: a descriptor, with DISTMIND_EXPORT_* flags. */
 int distmind_buffer_export(struct distmind_buffer *buffer, uint32_t flags);
+/*
+ * The same, and the vgpu of that number pays the buffer's size for as long as something is
+ * left of it, whoever has it. Needs CAP_NET_ADMIN. -EDQUOT: the vgpu, or its user, has not
+ * enough left.
+ */
+int distmind_buffer_export_paid(struct distmind_buffer *buffer, uint32_t flags, uint32_t payer);
 
 /*
  * Execution: queues of jobs, ordered by timelines
@@ -191,7 +197,7 @@ int distmind_request_end(struct distmind_vgpu *vgpu, uint64_t id);
 
 /*
  * All of the batch or nothing; the batch stays as it is. -EAGAIN: the queue has
- * no room; -EMFILE: too many requests are open; -EBUSY: its request has had its last
+ * no room; -EDQUOT: too many requests are open; -EBUSY: its request has had its last
  * batch. failed, if not NULL, gets the index of the job that is at fault.
  */
 int distmind_queue_submit(struct distmind_queue *queue, const struct distmind_batch *batch,
@@ -419,6 +425,16 @@ struct distmind_vgpu_record {
 	uint64_t request_ns[DISTMIND_REQUEST_PHASE_MAX + 1]; /* where their time went */
 };
 
+#define DISTMIND_PAYERS_MAX 32
+
+/* A vgpu that pays for a buffer which is not its own. */
+struct distmind_payer_record {
+	uint32_t vgpu; /* DISTMIND_VGPU_ENDED: it has, and something is left for which it pays */
+	uint32_t uid;
+};
+
+#define DISTMIND_VGPU_ENDED UINT32_MAX
+
 struct distmind_buffer_record {
 	uint32_t id;
 	uint32_t vgpu;
@@ -427,6 +443,9 @@ struct distmind_buffer_record {
 	uint64_t size;
 	uint64_t offset; /* in the heap, or DISTMIND_OFFSET_NONE */
 	uint32_t pins;
+	uint32_t exports; /* dma-bufs of it */
+	uint32_t payer_count; /* may be more than there is room for */
+	struct distmind_payer_record payers[DISTMIND_PAYERS_MAX];
 };
 
 /* A range of a weights buffer that is filled at once. */
@@ -451,6 +470,16 @@ struct distmind_claim_record {
 	uint32_t count;
 	uint32_t flags; /* enum distmind_claim_flags */
 	uint32_t remaining_ms;
+};
+
+/* What a user has of one thing that is limited; ioctl.md says what there is. */
+struct distmind_limit_record {
+	uint32_t uid;
+	bool container; /* not root, but those in a user namespace that root has made */
+	char what[DISTMIND_NAME_LEN];
+	uint32_t used;
+	uint32_t allowed; /* UINT32_MAX: it is not limited */
+	uint32_t refused; /* how often it would have had more, since it last had nothing */
 };
 
 struct distmind_preempt_record {
@@ -485,6 +514,9 @@ int distmind_pool_buffers(struct distmind_pool *pool,
 int distmind_pool_claims(struct distmind_pool *pool,
 			   int (*each)(const struct distmind_claim_record *claim, void *arg),
 			   void *arg);
+int distmind_pool_limits(struct distmind_pool *pool,
+			 int (*each)(const struct distmind_limit_record *limit, void *arg),
+			 void *arg);
 int distmind_pool_gpu(struct distmind_pool *pool, uint32_t id, struct distmind_gpu_record *gpu);
 int distmind_pool_vgpu(struct distmind_pool *pool, uint32_t id, struct distmind_vgpu_record *vgpu);
 

@@ -112,6 +112,7 @@ DEFINE_LISTING(gpu, distmind_gpu_record, DISTMIND_CMD_GPU_GET)
 DEFINE_LISTING(vgpu, distmind_vgpu_record, DISTMIND_CMD_VGPU_GET)
 DEFINE_LISTING(buffer, distmind_buffer_record, DISTMIND_CMD_BUFFER_GET)
 DEFINE_LISTING(claim, distmind_claim_record, DISTMIND_CMD_CLAIM_GET)
+DEFINE_LISTING(limit, distmind_limit_record, DISTMIND_CMD_LIMIT_GET)
 
 /* One record, in answer to a request that is not a dump. */
 struct single {

@@ -49,7 +49,7 @@ int distmind_queue_create(struct distmind_vgpu *vgpu, enum distmind_lane_kind ki
 
 void distmind_queue_destroy(struct distmind_queue *queue)
 {
-	struct distmind_queue_destroy destroy = { 0 };
+	struct distmind_handle_destroy destroy = { 0 };
 
 	if (!queue)
 		return;

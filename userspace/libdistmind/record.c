@@ -45,7 +45,8 @@ static const struct nla_policy buffer_policy[DISTMIND_A_BUFFER_MAX + 1] = {
 	[DISTMIND_A_BUFFER_ID] = U32,	  [DISTMIND_A_BUFFER_VGPU] = U32,
 	[DISTMIND_A_BUFFER_GPU] = U32,	  [DISTMIND_A_BUFFER_SIZE] = U64,
 	[DISTMIND_A_BUFFER_OFFSET] = U64, [DISTMIND_A_BUFFER_KIND] = U32,
-	[DISTMIND_A_BUFFER_PINS] = U32,
+	[DISTMIND_A_BUFFER_PINS] = U32,	  [DISTMIND_A_BUFFER_EXPORTS] = U32,
+	[DISTMIND_A_BUFFER_PAYER_COUNT] = U32,
 };
 
 static const struct nla_policy claim_policy[DISTMIND_A_CLAIM_MAX + 1] = {
@@ -56,6 +57,12 @@ static const struct nla_policy claim_policy[DISTMIND_A_CLAIM_MAX + 1] = {
 	[DISTMIND_A_CLAIM_OBJECTIVE] = U64, [DISTMIND_A_CLAIM_COUNT] = U32,
 	[DISTMIND_A_CLAIM_FLAGS] = U32,     [DISTMIND_A_CLAIM_KIND] = TEXT,
 	[DISTMIND_A_CLAIM_REMAINING] = U32,
+};
+
+static const struct nla_policy limit_policy[DISTMIND_A_LIMIT_MAX + 1] = {
+	[DISTMIND_A_LIMIT_UID] = U32,	  [DISTMIND_A_LIMIT_WHAT] = TEXT,
+	[DISTMIND_A_LIMIT_USED] = U32,	  [DISTMIND_A_LIMIT_ALLOWED] = U32,
+	[DISTMIND_A_LIMIT_REFUSED] = U32,
 };
 
 static const struct nla_policy preempt_policy[DISTMIND_A_PREEMPT_MAX + 1] = {
@@ -191,6 +198,26 @@ int distmind_record_vgpu(struct nlattr *head, int len, void *record)
 	return 0;
 }
 
+/* Two arrays, of which the shorter one counts. */
+static void get_payers(struct distmind_buffer_record *buffer, const struct nlattr *vgpus,
+		       const struct nlattr *uids)
+{
+	size_t size = sizeof(uint32_t), count = 0;
+
+	if (vgpus && uids)
+		count = (size_t)(nla_len(vgpus) < nla_len(uids) ? nla_len(vgpus) : nla_len(uids)) /
+			size;
+	if (count > DISTMIND_PAYERS_MAX)
+		count = DISTMIND_PAYERS_MAX;
+	for (size_t i = 0; i < count; i++) {
+		memcpy(&buffer->payers[i].vgpu, (char *)nla_data(vgpus) + i * size, size);
+		memcpy(&buffer->payers[i].uid, (char *)nla_data(uids) + i * size, size);
+	}
+	/* There cannot be fewer than are told of. */
+	if (buffer->payer_count < count)
+		buffer->payer_count = (uint32_t)count;
+}
+
 int distmind_record_buffer(struct nlattr *head, int len, void *record)
 {
 	struct nlattr *table[DISTMIND_A_BUFFER_MAX + 1];
@@ -206,6 +233,9 @@ int distmind_record_buffer(struct nlattr *head, int len, void *record)
 	buffer->offset = get_u64(table[DISTMIND_A_BUFFER_OFFSET]);
 	buffer->kind = get_u32(table[DISTMIND_A_BUFFER_KIND]);
 	buffer->pins = get_u32(table[DISTMIND_A_BUFFER_PINS]);
+	buffer->exports = get_u32(table[DISTMIND_A_BUFFER_EXPORTS]);
+	buffer->payer_count = get_u32(table[DISTMIND_A_BUFFER_PAYER_COUNT]);
+	get_payers(buffer, table[DISTMIND_A_BUFFER_PAYERS], table[DISTMIND_A_BUFFER_PAYER_UIDS]);
 	return 0;
 }
 
@@ -230,6 +260,25 @@ int distmind_record_claim(struct nlattr *head, int len, void *record)
 	claim->count = get_u32(table[DISTMIND_A_CLAIM_COUNT]);
 	claim->flags = get_u32(table[DISTMIND_A_CLAIM_FLAGS]);
 	claim->remaining_ms = get_u32(table[DISTMIND_A_CLAIM_REMAINING]);
+	return 0;
+}
+
+int distmind_record_limit(struct nlattr *head, int len, void *record)
+{
+	struct nlattr *table[DISTMIND_A_LIMIT_MAX + 1];
+	struct distmind_limit_record *limit = record;
+
+	if (parse(table, DISTMIND_A_LIMIT_MAX, head, len, limit_policy))
+		return -EBADMSG;
+	memset(limit, 0, sizeof(*limit));
+	limit->uid = get_u32(table[DISTMIND_A_LIMIT_UID]);
+	limit->container = table[DISTMIND_A_LIMIT_CONTAINER];
+	get_text(limit->what, table[DISTMIND_A_LIMIT_WHAT]);
+	limit->used = get_u32(table[DISTMIND_A_LIMIT_USED]);
+	limit->allowed = UINT32_MAX;
+	if (table[DISTMIND_A_LIMIT_ALLOWED])
+		limit->allowed = get_u32(table[DISTMIND_A_LIMIT_ALLOWED]);
+	limit->refused = get_u32(table[DISTMIND_A_LIMIT_REFUSED]);
 	return 0;
 }
 

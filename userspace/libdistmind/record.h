@@ -18,6 +18,7 @@ int distmind_record_gpu(struct nlattr *head, int len, void *record);
 int distmind_record_vgpu(struct nlattr *head, int len, void *record);
 int distmind_record_buffer(struct nlattr *head, int len, void *record);
 int distmind_record_claim(struct nlattr *head, int len, void *record);
+int distmind_record_limit(struct nlattr *head, int len, void *record);
 int distmind_record_preempt(struct nlattr *head, int len, void *record);
 
 #endif

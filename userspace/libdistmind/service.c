@@ -51,7 +51,9 @@ int distmind_service_open(struct distmind_service *service)
 	distmind_service_close(service);
 	if (err == -ENOENT || err == -ECONNREFUSED)
 		return distmind_service_fail(service, err,
-					     "distmindd does not answer at %s: start it", path);
+					     "distmindd does not answer at %s: start it; if it "
+					     "runs, see its log",
+					     path);
 	return distmind_service_fail(service, err, "distmindd at %s: %s", path, strerror(-err));
 }
 

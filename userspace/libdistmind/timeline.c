@@ -18,7 +18,7 @@ struct distmind_timeline {
 
 static int destroy_handle(struct distmind_vgpu *vgpu, uint32_t handle)
 {
-	struct distmind_timeline_destroy destroy = { .handle = handle };
+	struct distmind_handle_destroy destroy = { .handle = handle };
 
 	return distmind_ioctl(vgpu->fd, DISTMIND_IOC_TIMELINE_DESTROY, &destroy);
 }

@@ -56,9 +56,12 @@ static int evict(const struct distmind_preempt *preempt)
 {
 	if (refuse)
 		return -EIO;
-	WRITE_ONCE(held, READ_ONCE(hold) == (int)preempt->lane);
-	wait_event(hold_wait, READ_ONCE(hold) != (int)preempt->lane);
-	WRITE_ONCE(held, false);
+	/* Other lanes are evicted at the same time, and say nothing about this. */
+	if (READ_ONCE(hold) == (int)preempt->lane) {
+		WRITE_ONCE(held, true);
+		wait_event(hold_wait, READ_ONCE(hold) != (int)preempt->lane);
+		WRITE_ONCE(held, false);
+	}
 	if (preempt->pid)
 		kill_pid(preempt->pid, SIGSTOP, 1);
 	WRITE_ONCE(evictions, evictions + 1);
@@ -67,9 +70,11 @@ static int evict(const struct distmind_preempt *preempt)
 
 static void resume(const struct distmind_preempt *preempt)
 {
-	WRITE_ONCE(held, READ_ONCE(hold_resume));
-	wait_event(hold_wait, !READ_ONCE(hold_resume));
-	WRITE_ONCE(held, false);
+	if (READ_ONCE(hold_resume)) {
+		WRITE_ONCE(held, true);
+		wait_event(hold_wait, !READ_ONCE(hold_resume));
+		WRITE_ONCE(held, false);
+	}
 	if (preempt->pid)
 		kill_pid(preempt->pid, SIGCONT, 1);
 	WRITE_ONCE(resumptions, resumptions + 1);
