@@ -97,7 +97,7 @@ static void send_back(struct distmind_sched *sched, struct distmind_lane *lane, 
 		distmind_lane_count_end(sched, job, error, now);
 		distmind_job_end(job, error, ended);
 	} else if (err == -EAGAIN) {
-		distmind_room_wait(sched, queue, now);
+		distmind_room_wait(sched, queue, true, now);
 	}
 	distmind_queue_advance(queue, now, ended);
 }

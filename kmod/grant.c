@@ -14,6 +14,7 @@
 
 #include "grant.h"
 #include "job.h"
+#include "ladder.h"
 #include "lane.h"
 #include "preempt.h"
 #include "queue.h"
@@ -27,6 +28,7 @@ void distmind_grant_lend(struct distmind_sched *sched, struct distmind_lane *lan
 
 	lane->lent = queue;
 	lane->pid = get_pid(lane->job->pid);
+	lane->brief = !distmind_ladder_trusts(sched, queue->account, now);
 	if (lane->job->suspended)
 		distmind_preempt_resume(lane->job->suspended);
 	lane->job->suspended = NULL;
@@ -53,6 +55,7 @@ struct distmind_job *distmind_grant_take(struct distmind_sched *sched, struct di
 		distmind_lane_step(lane, DISTMIND_LANE_RETURN);
 	put_pid(lane->pid);
 	lane->pid = NULL;
+	lane->brief = false;
 	lane->lent = NULL;
 	if (!job)
 		distmind_lane_count_usable(sched, lane->kind, now);

@@ -26,6 +26,7 @@
 #include "inherit.h"
 #include "job.h"
 #include "ledger.h"
+#include "payment.h"
 #include "preempt.h"
 #include "queue.h"
 #include "request.h"
@@ -51,8 +52,8 @@ struct distmind_job *distmind_job_alloc(struct distmind_account *account, u32 ar
 	err = distmind_account_charge(account, DISTMIND_LIMIT_WAIT, waits);
 	if (err)
 		goto err_job;
-	size = sizeof(*job) + args * (sizeof(*job->args) + sizeof(*job->buffers)) +
-	       waits * sizeof(*job->waits);
+	size = sizeof(*job) + waits * sizeof(*job->waits) +
+	       args * (sizeof(*job->args) + sizeof(*job->buffers) + sizeof(*job->payments));
 	job = kzalloc(size, GFP_KERNEL_ACCOUNT);
 	if (!job) {
 		err = -ENOMEM;
@@ -63,6 +64,7 @@ struct distmind_job *distmind_job_alloc(struct distmind_account *account, u32 ar
 	job->args = (void *)(job + 1);
 	job->waits = (void *)(job->args + args);
 	job->buffers = (void *)(job->waits + waits);
+	job->payments = (void *)(job->buffers + args);
 	job->arg_count = args;
 	job->wait_room = waits;
 	job->error = JOB_DROPPED;
@@ -93,12 +95,14 @@ void distmind_job_put(struct distmind_job *job)
 	if (!refcount_dec_and_test(&job->ref))
 		return;
 	for (i = 0; i < job->arg_count; i++) {
+		distmind_payment_put(job->payments[i]);
 		if (job->buffers[i])
 			distmind_buffer_put_later(job->buffers[i]);
 	}
 	distmind_account_uncharge(job->account, DISTMIND_LIMIT_WAIT, job->wait_room);
 	distmind_account_uncharge(job->account, DISTMIND_LIMIT_JOB, 1);
 	distmind_account_put(job->account);
+	kfree(job->turn);
 	kfree(job);
 	distmind_ledger_destroyed(DISTMIND_OBJECT_JOB);
 }
@@ -129,6 +133,7 @@ void distmind_job_end(struct distmind_job *job, int error, struct list_head *end
 {
 	job->error = error;
 	job->queue->count--;
+	distmind_queue_leave_line(job->queue, job);
 	distmind_inherit_job_ends(job, ktime_get_ns());
 	list_move_tail(&job->link, &job->queue->ended);
 	distmind_queue_settle_later(job->queue, ended);

@@ -9,10 +9,12 @@
 
 struct distmind_account;
 struct distmind_buffer;
+struct distmind_payment;
 struct distmind_queue;
 struct distmind_request;
 struct distmind_suspension;
 struct distmind_timeline;
+struct distmind_turn;
 struct pid;
 
 /* Jobs that are ended, and waiters that are called, before the rest is somebody else's. */
@@ -39,6 +41,9 @@ struct distmind_job_wait {
  * @request: what it belongs to, or NULL; held
  * @phase: enum distmind_request_phase: what it waits for or does; only with @request, and
  *	under its lock
+ * @turn: of the last job of a submission with a request: its place in the line of requests
+ *	of the queue, or NULL; freed with the job
+ * @work_ns: of the last job of a submission: what all of it was expected to take
  * @id: what engines know it by
  * @type: enum distmind_job_type
  * @operation: of a launch
@@ -61,10 +66,11 @@ struct distmind_job_wait {
  * @wait_count: length of @waits, as far as they are used
  * @wait_room: for how many there is room
  * @waited: how many of these are reached
- * @arg_count: length of @args and @buffers
+ * @arg_count: length of @args, @buffers and @payments
  * @read_only: bit i: the range in argument i must not be written
  * @args: as engines see them, but for ranges: those are offsets into their buffers
  * @buffers: that the arguments are in, or NULL; each held
+ * @payments: who pays for these, or NULL; each held
  * @waits: what must be reached before it is ready
  */
 struct distmind_job {
@@ -74,6 +80,8 @@ struct distmind_job {
 	struct distmind_queue *queue;
 	struct distmind_request *request;
 	u32 phase;
+	struct distmind_turn *turn;
+	u64 work_ns;
 	u64 id;
 	u32 type;
 	u32 operation;
@@ -98,6 +106,7 @@ struct distmind_job {
 	u32 read_only;
 	struct distmind_engine_arg *args;
 	struct distmind_buffer **buffers;
+	struct distmind_payment **payments;
 	struct distmind_job_wait *waits;
 };
 

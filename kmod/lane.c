@@ -11,6 +11,8 @@
 #include <linux/eventfd.h>
 #include <linux/ktime.h>
 #include <linux/mm.h>
+#include <linux/pid.h>
+#include <linux/sched/signal.h>
 
 #include "compat.h"
 #include "gpu.h"
@@ -113,6 +115,12 @@ void distmind_lane_begin(struct distmind_sched *sched, struct distmind_lane *lan
 
 	distmind_lane_step(lane, event);
 	lane->started_ns = now;
+	if (event == DISTMIND_LANE_DELIVER) {
+		/* It is this thread that takes the job. */
+		lane->server = get_pid(task_tgid(current));
+		lane->looked_ns = now;
+		lane->halted = false;
+	}
 	distmind_request_enter(lane->job, DISTMIND_REQUEST_PHASE_RUN, now);
 	atomic64_add(waited, &stats->wait_ns);
 	atomic64_inc(&stats->running);
@@ -139,16 +147,22 @@ static void left_lane(struct distmind_sched *sched, struct distmind_lane *lane, 
 /* A lane that has failed is not there until its engine, or its process, answers. */
 void distmind_lane_count_usable(struct distmind_sched *sched, u32 kind, u64 now)
 {
-	u32 i, usable = 0;
+	u32 i, usable = 0, out = 0;
 
 	if (sched->error)
 		return;
 	/* Whoever watches the gpu is told by the work item. */
 	queue_work(system_highpri_wq, &sched->work);
-	for (i = 0; i < sched->lane_count; i++)
-		usable += sched->lanes[i].kind == kind &&
-			  distmind_lane_state_is_usable(&sched->lanes[i].state);
+	for (i = 0; i < sched->lane_count; i++) {
+		if (!distmind_lane_state_is_usable(&sched->lanes[i].state))
+			out++;
+		else
+			usable += sched->lanes[i].kind == kind;
+	}
 	policy_set_lanes(&sched->policy[kind], usable, now);
+	if (out < sched->lanes_out)
+		distmind_sched_unbar(sched, &sched->barred, now);
+	sched->lanes_out = out;
 }
 
 /*
@@ -191,8 +205,11 @@ struct distmind_job *distmind_lane_stop(struct distmind_sched *sched, struct dis
 		left_lane(sched, lane, now);
 	queue->running = false;
 	lane->job = NULL;
+	put_pid(lane->server);
+	lane->server = NULL;
 	distmind_lane_step(lane, event);
 	lane->asked_ns = 0;
+	lane->wanted_ns = 0;
 	lane->away_ns = now;
 	if (!lent)
 		WRITE_ONCE(lane->page->yield, 0);
@@ -229,6 +246,7 @@ void distmind_lane_reset(struct distmind_lane *lane, struct distmind_job *job)
 {
 	distmind_job_get(job);
 	lane->abandoned = job;
+	lane->failed_vgpu = job->queue->tenant->vgpu->id;
 	WRITE_ONCE(lane->page->yield, 1);
 	WRITE_ONCE(lane->page->reset, 1);
 }

@@ -14,6 +14,7 @@
  *   preempt    vendors' hooks            policy/  whom to pick and whom to ask
  *   buffer     memory of a vgpu          dmabuf   the same, for other devices
  *   heap       a gpu's address space     residency  who is in it
+ *   tenant     a vgpu, on its gpu        debt     what one that has gone has had too much
  *   extent     what fills weights        netlink  the operator's and the daemon's side
  *   table      objects by number         ledger   whether all of them went
  *   account    what each user has, may have, and causes
@@ -23,6 +24,7 @@
 
 #include "account.h"
 #include "gpu.h"
+#include "ladder.h"
 #include "ledger.h"
 #include "netlink.h"
 #include "node.h"
@@ -38,9 +40,12 @@ static int __init distmind_init(void)
 	err = distmind_account_init();
 	if (err)
 		goto err_ledger;
-	err = distmind_node_init();
+	err = distmind_ladder_init();
 	if (err)
 		goto err_account;
+	err = distmind_node_init();
+	if (err)
+		goto err_ladder;
 	err = distmind_netlink_init();
 	if (err)
 		goto err_node;
@@ -53,6 +58,8 @@ err_netlink:
 	distmind_netlink_exit();
 err_node:
 	distmind_node_exit();
+err_ladder:
+	distmind_ladder_exit();
 err_account:
 	distmind_account_exit();
 err_ledger:
@@ -69,6 +76,7 @@ static void __exit distmind_exit(void)
 	distmind_account_drain();
 	distmind_gpu_exit();
 	distmind_room_exit();
+	distmind_ladder_exit();
 	distmind_claim_exit();
 	distmind_account_exit();
 	distmind_node_exit();

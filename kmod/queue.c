@@ -12,6 +12,7 @@
 #include <linux/eventfd.h>
 #include <linux/ktime.h>
 #include <linux/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #include "account.h"
@@ -23,6 +24,7 @@
 #include "ledger.h"
 #include "queue.h"
 #include "request.h"
+#include "room.h"
 #include "sched.h"
 #include "tenant.h"
 #include "trace.h"
@@ -30,6 +32,8 @@
 
 /* Jobs and waits of a queue that are looked at before others get the lock. */
 #define ADVANCE_MAX 64
+/* Queues that follow their request to another deadline before others get the lock. */
+#define FOLLOW_MAX 16
 
 /*
  * It has jobs that have ended, or more that may: whoever has it in @ended sees to that, or
@@ -165,7 +169,8 @@ static void waiter_hold(struct distmind_timeline_waiter *waiter)
 	distmind_queue_get(container_of(waiter, struct distmind_queue, waiter));
 }
 
-static void waiter_reached(struct distmind_timeline_waiter *waiter, struct list_head *ended)
+static void waiter_reached(struct distmind_timeline_waiter *waiter, u32 *budget,
+			   struct list_head *ended)
 {
 	struct distmind_queue *queue = container_of(waiter, struct distmind_queue, waiter);
 	struct distmind_sched *sched = &queue->tenant->gpu->sched;
@@ -179,14 +184,6 @@ static void waiter_reached(struct distmind_timeline_waiter *waiter, struct list_
 	distmind_sched_dispatch(sched, now);
 	spin_unlock(&sched->lock);
 	distmind_queue_put(queue);
-}
-
-/* Whose waiter it is, or NULL: it is not a queue's. */
-struct distmind_queue *distmind_queue_of_waiter(struct distmind_timeline_waiter *waiter)
-{
-	if (waiter->reached != waiter_reached)
-		return NULL;
-	return container_of(waiter, struct distmind_queue, waiter);
 }
 
 /* It counts for @account. */
@@ -210,6 +207,7 @@ struct distmind_queue *distmind_queue_create(struct distmind_tenant *tenant,
 	queue->depth = depth;
 	queue->tenant = tenant;
 	queue->entity.tenant = &tenant->policy[kind];
+	policy_line_init(&queue->line);
 	distmind_inherit_init(queue);
 	queue->waiter.hold = waiter_hold;
 	queue->waiter.reached = waiter_reached;
@@ -279,6 +277,7 @@ void distmind_queue_drop_jobs(struct distmind_queue *queue, int error, struct li
 	lockdep_assert_held(&sched->lock);
 	if (!queue->error)
 		queue->error = error;
+	policy_line_init(&queue->line);
 	if (queue->waiting && distmind_timeline_disarm(&queue->waiter))
 		queue->waiting = false;
 	distmind_room_leave(sched, queue);
@@ -314,6 +313,114 @@ void distmind_queue_end(struct distmind_queue *queue, int error)
 	distmind_sched_dispatch(sched, ktime_get_ns());
 	spin_unlock(&sched->lock);
 	distmind_job_end_all(&ended);
+}
+
+/* The shortest of the requests in it, for the policies. */
+static void describe_line(const struct distmind_queue *queue, u64 *behind_ns, u64 *left_ns)
+{
+	if (!policy_line_shortest(&queue->line, behind_ns, left_ns)) {
+		*behind_ns = 0;
+		*left_ns = 0;
+	}
+}
+
+static u64 objective_of(const struct distmind_queue *queue)
+{
+	return queue->tenant->policy[queue->kind].settings.objective_ns;
+}
+
+/* It is the first of its request in its queue: the line knows the deadline by this one. */
+static void set_deadline(struct distmind_turn *turn, struct distmind_request *request)
+{
+	policy_turn_set_deadline(&turn->policy,
+				 distmind_request_deadline(request, objective_of(turn->queue)));
+}
+
+/* The job is about to end: if it is the last of a submission, that is done. */
+void distmind_queue_leave_line(struct distmind_queue *queue, struct distmind_job *job)
+{
+	struct distmind_turn *next;
+
+	if (queue->error)
+		return;
+	if (job->turn) {
+		next = distmind_request_del_turn(job);
+		policy_line_del(&queue->line, &job->turn->policy);
+		if (next)
+			set_deadline(next, job->request);
+	}
+	policy_line_went(&queue->line, job->work_ns);
+}
+
+/* Jobs, of a request or not, come behind what there is. */
+static void join_line(struct distmind_queue *queue, struct list_head *jobs, u32 count)
+{
+	struct distmind_job *first = list_first_entry(jobs, struct distmind_job, link);
+	struct distmind_job *last = list_last_entry(jobs, struct distmind_job, link);
+	struct policy_tenant *tenant = &queue->tenant->policy[queue->kind];
+	struct policy_entity entity = { 0 };
+
+	/* Those of one submission are taken to be alike. */
+	if (first->type != DISTMIND_JOB_BARRIER)
+		entity.expected_ns = policy_estimate_get(tenant, first->operation, first->blocks);
+	if (last->turn) {
+		distmind_request_describe(last, &entity);
+		policy_line_add(&queue->line, &last->turn->policy, entity.request_ns, U64_MAX,
+				entity.left_ns);
+		if (distmind_request_add_turn(last))
+			set_deadline(last->turn, last->request);
+	}
+	last->work_ns = entity.expected_ns * count;
+	policy_line_came(&queue->line, last->work_ns);
+}
+
+/* There are jobs before those that came: they may be in more of a hurry now. */
+static void hurry(struct distmind_queue *queue, u64 now)
+{
+	struct distmind_sched *sched = &queue->tenant->gpu->sched;
+	u64 behind_ns, left_ns;
+
+	describe_line(queue, &behind_ns, &left_ns);
+	policy_set_behind(&sched->policy[queue->kind], &queue->entity, behind_ns, left_ns, now);
+	distmind_inherit_hurry(queue, now);
+}
+
+/*
+ * The request has another deadline: its queues after *@after follow, and *@after is the last
+ * one that did. Returns whether that was all. Under the scheduler's lock.
+ */
+static bool follow_some(struct distmind_request *request, struct distmind_sched *sched,
+			unsigned long *after, u64 now)
+{
+	struct distmind_turn *turn;
+	u32 i;
+
+	for (i = 0; i < FOLLOW_MAX; i++) {
+		turn = distmind_request_next_turn(request, sched, *after);
+		if (!turn)
+			return true;
+		*after = (unsigned long)turn->queue;
+		set_deadline(turn, request);
+		distmind_inherit_renew(turn->queue, now);
+	}
+	return false;
+}
+
+/* The rest of them, at the expense of who submits; who is killed leaves them as they are. */
+static void follow_all(struct distmind_request *request, struct distmind_sched *sched,
+		       unsigned long after)
+{
+	bool done;
+	u64 now;
+
+	do {
+		cond_resched();
+		spin_lock(&sched->lock);
+		now = ktime_get_ns();
+		done = follow_some(request, sched, &after, now);
+		distmind_sched_dispatch(sched, now);
+		spin_unlock(&sched->lock);
+	} while (!done && !fatal_signal_pending(current));
 }
 
 /*
@@ -366,7 +473,13 @@ void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_h
 				policy_estimate_get(tenant, job->operation,
 						    max_t(u32, job->blocks - job->cookie, 1));
 			distmind_request_describe(job, &queue->entity);
+			describe_line(queue, &queue->entity.behind_ns,
+				      &queue->entity.behind_left_ns);
 			distmind_inherit_ready(queue);
+			if (distmind_room_keeps(sched, queue)) {
+				distmind_room_wait(sched, queue, false, now);
+				return;
+			}
 			distmind_request_enter(job, DISTMIND_REQUEST_PHASE_LANE, now);
 			policy_enqueue(&sched->policy[queue->kind], &queue->entity, now);
 			trace_distmind_job_ready(job);
@@ -385,6 +498,7 @@ int distmind_queue_watch(struct distmind_queue *queue, int fd)
 	struct distmind_sched *sched = &queue->tenant->gpu->sched;
 	struct eventfd_ctx *eventfd = NULL;
 	struct distmind_queue_page *page;
+	int err = 0;
 
 	if (fd != -1) {
 		eventfd = eventfd_ctx_fdget(fd);
@@ -397,8 +511,11 @@ int distmind_queue_watch(struct distmind_queue *queue, int fd)
 			eventfd_ctx_put(eventfd);
 		return -ENOMEM;
 	}
-	/* Its worker may be about to tell the old one. */
-	mutex_lock(&queue->eventfd_lock);
+	/* Its worker may be telling the old one, and whoever polls that. */
+	if (mutex_lock_killable(&queue->eventfd_lock)) {
+		err = -EINTR;
+		goto out;
+	}
 	spin_lock(&sched->lock);
 	swap(queue->eventfd, eventfd);
 	if (!queue->page) {
@@ -407,11 +524,12 @@ int distmind_queue_watch(struct distmind_queue *queue, int fd)
 	}
 	spin_unlock(&sched->lock);
 	mutex_unlock(&queue->eventfd_lock);
+out:
 	if (page)
 		put_page(virt_to_page(page));
 	if (eventfd)
 		eventfd_ctx_put(eventfd);
-	return 0;
+	return err;
 }
 
 static void board_vma_open(struct vm_area_struct *vma)
@@ -463,11 +581,19 @@ int distmind_queue_submit(struct distmind_queue *queue, struct list_head *jobs,
 	struct distmind_sched *sched = &tenant->gpu->sched;
 	u32 count = submit->job_count;
 	struct distmind_inherit_found found;
+	bool moved = false, followed = true;
+	unsigned long after = 0;
 	struct distmind_job *job;
 	LIST_HEAD(ended);
 	u64 now;
 	int err;
 
+	if (request) {
+		job = list_last_entry(jobs, struct distmind_job, link);
+		job->turn = distmind_turn_create(queue);
+		if (!job->turn)
+			return -ENOMEM;
+	}
 	list_for_each_entry(job, jobs, link) {
 		distmind_queue_get(queue);
 		job->queue = queue;
@@ -475,7 +601,7 @@ int distmind_queue_submit(struct distmind_queue *queue, struct list_head *jobs,
 			distmind_request_get(request);
 		job->request = request;
 	}
-	distmind_inherit_attach(jobs, &found);
+	distmind_inherit_attach(queue, jobs, &found);
 	spin_lock(&sched->lock);
 	now = ktime_get_ns();
 	err = queue->error;
@@ -483,13 +609,17 @@ int distmind_queue_submit(struct distmind_queue *queue, struct list_head *jobs,
 		err = -EAGAIN;
 	if (!err && request)
 		err = distmind_request_submitted(request, submit, tenant->gpu->id,
-						 tenant->policy[queue->kind].settings.objective_ns,
-						 now);
+						 objective_of(queue), now, &moved);
 	if (!err) {
 		atomic64_add(count, &tenant->vgpu->stats.queued);
+		join_line(queue, jobs, count);
+		if (queue->count && request)
+			hurry(queue, now);
 		queue->count += count;
 		list_splice_tail_init(jobs, &queue->jobs);
 		distmind_inherit_submitted(queue, &found, now);
+		if (moved)
+			followed = follow_some(request, sched, &after, now);
 		distmind_queue_advance(queue, now, &ended);
 		distmind_sched_dispatch(sched, now);
 	}
@@ -497,6 +627,8 @@ int distmind_queue_submit(struct distmind_queue *queue, struct list_head *jobs,
 	if (err)
 		distmind_inherit_refused(queue, jobs);
 	distmind_inherit_put(&found);
+	if (!followed)
+		follow_all(request, sched, after);
 	distmind_job_end_all(&ended);
 	return err;
 }

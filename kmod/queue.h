@@ -36,6 +36,7 @@ struct vm_area_struct;
  * @in_ended: in such a list
  * @settle: does it later
  * @entity: stands for the first job in the policies
+ * @line: the requests that its jobs belong to; nothing is added or taken out after @error
  * @inherit: whom it lends its place to by waiting, and whose it has
  * @waiter: waits for what the first job waits for
  * @waiting: @waiter is armed or about to be called
@@ -66,6 +67,7 @@ struct distmind_queue {
 	struct list_head in_ended;
 	struct distmind_chore settle;
 	struct policy_entity entity;
+	struct policy_line line;
 	struct distmind_inherit inherit;
 	struct distmind_timeline_waiter waiter;
 	bool waiting;
@@ -87,13 +89,13 @@ struct distmind_queue *distmind_queue_create(struct distmind_tenant *tenant,
 					     struct distmind_account *account, u32 kind,
 					     u32 depth);
 void distmind_queue_end(struct distmind_queue *queue, int error);
-struct distmind_queue *distmind_queue_of_waiter(struct distmind_timeline_waiter *waiter);
 void distmind_queue_get(struct distmind_queue *queue);
 void distmind_queue_put(struct distmind_queue *queue);
 int distmind_queue_submit(struct distmind_queue *queue, struct list_head *jobs,
 			  const struct distmind_submit *submit, struct distmind_request *request);
 void distmind_queue_settle_later(struct distmind_queue *queue, struct list_head *ended);
 struct distmind_job *distmind_queue_take_ended(struct distmind_queue *queue, u32 *budget);
+void distmind_queue_leave_line(struct distmind_queue *queue, struct distmind_job *job);
 void distmind_queue_tell(struct distmind_queue *queue);
 void distmind_queue_advance(struct distmind_queue *queue, u64 now, struct list_head *ended);
 int distmind_queue_watch(struct distmind_queue *queue, int eventfd);

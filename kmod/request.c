@@ -8,10 +8,14 @@
  * job has ended; or when the open file that began it is closed. It is held by the tree
  * and by its jobs, which hold the vgpu too.
  *
- * requests->lock guards everything here. It is a leaf: it is taken inside a scheduler's
- * lock, and nothing is taken inside it. A request can have jobs on two gpus, before and
- * after its vgpu has moved, so the time is not that of one scheduler and may seem to go
- * back.
+ * requests->lock guards everything here. It is taken inside a scheduler's lock, and nothing
+ * is taken inside it but that of the table of accounts. A request can have jobs on two gpus,
+ * before and after its vgpu has moved, so the time is not that of one scheduler and may seem
+ * to go back.
+ *
+ * A request knows the first turn of it in each of its queues, and with that has its deadline
+ * in their lines (policy/line.c): when it is moved, these follow, one for each queue, however
+ * many jobs there are. When the first turn of a queue is over the next one takes its place.
  *
  * Its time is counted where it went: at any time a request is in one phase, the furthest
  * that any of its jobs is in. So the parts add up to its latency, also of a request with
@@ -23,6 +27,8 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 
+#include "account.h"
+#include "gpu.h"
 #include "job.h"
 #include "ledger.h"
 #include "queue.h"
@@ -30,9 +36,6 @@
 #include "tenant.h"
 #include "trace.h"
 #include "vgpu.h"
-
-/* Requests of a vgpu that have not ended. */
-#define REQUESTS_MAX 4096
 
 void distmind_requests_init(struct distmind_requests *requests)
 {
@@ -55,7 +58,11 @@ static struct distmind_requests *requests_of(const struct distmind_request *requ
 
 static void request_release(struct kref *ref)
 {
-	kfree(container_of(ref, struct distmind_request, ref));
+	struct distmind_request *request = container_of(ref, struct distmind_request, ref);
+
+	distmind_account_uncharge(request->account, DISTMIND_LIMIT_REQUEST, 1);
+	distmind_account_put(request->account);
+	kfree(request);
 	distmind_ledger_destroyed(DISTMIND_OBJECT_REQUEST);
 }
 
@@ -150,46 +157,83 @@ static bool is_over(const struct distmind_request *request)
 	       !request->joining;
 }
 
-/*
- * A submission to the request that it names begins: the request does not end before
- * distmind_request_leave(). Returns a reference. -EBUSY: it has had its last submission.
- */
-struct distmind_request *distmind_request_join(struct distmind_vgpu *vgpu, u64 client,
-					       const struct distmind_submit *submit, u32 shape)
+/* It counts for @account. */
+static struct distmind_request *request_create(struct distmind_vgpu *vgpu,
+					       struct distmind_account *account, u64 client,
+					       u64 id, u32 shape)
 {
-	struct distmind_requests *requests = &vgpu->requests;
-	struct distmind_request *request, *fresh;
+	struct distmind_request *request;
+	int err;
+
+	err = distmind_account_charge(account, DISTMIND_LIMIT_REQUEST, 1);
+	if (err)
+		return ERR_PTR(err);
+	request = kzalloc(sizeof(*request), GFP_KERNEL_ACCOUNT);
+	if (!request) {
+		distmind_account_uncharge(account, DISTMIND_LIMIT_REQUEST, 1);
+		return ERR_PTR(-ENOMEM);
+	}
+	kref_init(&request->ref);
+	distmind_account_get(account);
+	request->account = account;
+	request->vgpu = vgpu;
+	request->client = client;
+	request->id = id;
+	request->shape = shape;
+	RB_CLEAR_NODE(&request->node);
+	distmind_ledger_created(DISTMIND_OBJECT_REQUEST);
+	return request;
+}
+
+/*
+ * The one of that number, or else @fresh, which is in the tree then, unless that is NULL.
+ * It is joined, with a reference for who does.
+ */
+static struct distmind_request *join(struct distmind_requests *requests, u64 client, u64 id,
+				     struct distmind_request *fresh)
+{
+	struct distmind_request *request;
 	struct rb_node *parent, **place;
 
-	fresh = kzalloc(sizeof(*fresh), GFP_KERNEL_ACCOUNT);
-	if (!fresh)
-		return ERR_PTR(-ENOMEM);
-	kref_init(&fresh->ref);
-	fresh->vgpu = vgpu;
-	fresh->client = client;
-	fresh->id = submit->request;
-	fresh->shape = shape;
-
 	spin_lock(&requests->lock);
-	place = find_place(requests, client, submit->request, &parent);
+	place = find_place(requests, client, id, &parent);
 	request = rb_entry_safe(*place, struct distmind_request, node);
-	if (!request && requests->stats.open >= REQUESTS_MAX) {
-		request = ERR_PTR(-EMFILE);
-	} else if (!request) {
-		swap(request, fresh);
+	if (!request && fresh) {
+		request = fresh;
+		distmind_request_get(request);
 		rb_link_node(&request->node, parent, place);
 		rb_insert_color(&request->node, &requests->tree);
 		requests->stats.open++;
-		distmind_ledger_created(DISTMIND_OBJECT_REQUEST);
-	} else if (request->last) {
-		request = ERR_PTR(-EBUSY);
 	}
-	if (!IS_ERR(request)) {
+	if (request && request->last) {
+		request = ERR_PTR(-EBUSY);
+	} else if (request) {
 		distmind_request_get(request);
 		request->joining++;
 	}
 	spin_unlock(&requests->lock);
-	kfree(fresh);
+	return request;
+}
+
+/*
+ * A submission to the request that it names begins: the request does not end before
+ * distmind_request_leave(). Returns a reference. -EBUSY: it has had its last submission.
+ */
+struct distmind_request *distmind_request_join(struct distmind_vgpu *vgpu,
+					       struct distmind_account *account, u64 client,
+					       const struct distmind_submit *submit, u32 shape)
+{
+	struct distmind_request *request, *fresh;
+
+	/* One that is there takes more jobs, also of a user who has all that it may have. */
+	request = join(&vgpu->requests, client, submit->request, NULL);
+	if (request)
+		return request;
+	fresh = request_create(vgpu, account, client, submit->request, shape);
+	if (IS_ERR(fresh))
+		return fresh;
+	request = join(&vgpu->requests, client, submit->request, fresh);
+	distmind_request_put(fresh);
 	return request;
 }
 
@@ -209,11 +253,12 @@ void distmind_request_leave(struct distmind_request *request)
 
 /*
  * The queue has taken the jobs, and they are not advanced yet. Under a scheduler's lock.
- * -EBUSY: another submission was the last meanwhile.
+ * -EBUSY: another submission was the last meanwhile. *@moved: it has another deadline than
+ * before.
  */
 int distmind_request_submitted(struct distmind_request *request,
 			       const struct distmind_submit *submit, u32 gpu, u64 objective_ns,
-			       u64 now)
+			       u64 now, bool *moved)
 {
 	struct distmind_requests *requests = requests_of(request);
 	int err = -EBUSY;
@@ -222,6 +267,8 @@ int distmind_request_submitted(struct distmind_request *request,
 	if (request->last)
 		goto unlock;
 	err = 0;
+	*moved = request->begun && submit->deadline_ns &&
+		 submit->deadline_ns != request->deadline_ns;
 	request->gpu = gpu;
 	if (!request->begun) {
 		request->begun = true;
@@ -299,6 +346,124 @@ void distmind_requests_close(struct distmind_vgpu *vgpu, u64 client)
 	}
 }
 
+struct distmind_turn *distmind_turn_create(struct distmind_queue *queue)
+{
+	struct distmind_turn *turn = kzalloc(sizeof(*turn), GFP_KERNEL_ACCOUNT);
+
+	if (!turn)
+		return NULL;
+	turn->queue = queue;
+	RB_CLEAR_NODE(&turn->in_request);
+	INIT_LIST_HEAD(&turn->others);
+	return turn;
+}
+
+static struct distmind_turn *turn_at(struct rb_node *node)
+{
+	return rb_entry_safe(node, struct distmind_turn, in_request);
+}
+
+/*
+ * The job's turn comes behind those of its request that are in the same queue. Returns
+ * whether there is none. Under the scheduler's lock, as the next three.
+ */
+bool distmind_request_add_turn(struct distmind_job *job)
+{
+	struct distmind_request *request = job->request;
+	struct rb_node **place = &request->turns.rb_node, *parent = NULL;
+	struct distmind_turn *turn = job->turn, *first = NULL;
+
+	spin_lock(&requests_of(request)->lock);
+	while (*place) {
+		parent = *place;
+		first = turn_at(parent);
+		if (first->queue == turn->queue)
+			break;
+		place = turn->queue < first->queue ? &parent->rb_left : &parent->rb_right;
+		first = NULL;
+	}
+	if (first) {
+		list_add_tail(&turn->others, &first->others);
+	} else {
+		rb_link_node(&turn->in_request, parent, place);
+		rb_insert_color(&turn->in_request, &request->turns);
+	}
+	spin_unlock(&requests_of(request)->lock);
+	return !first;
+}
+
+/* Under the lock of the request; what is not there, or not any more, is left alone. */
+static struct distmind_turn *turn_leave(struct distmind_request *request,
+					struct distmind_turn *turn)
+{
+	struct distmind_turn *next = NULL;
+
+	if (!RB_EMPTY_NODE(&turn->in_request)) {
+		if (list_empty(&turn->others)) {
+			rb_erase(&turn->in_request, &request->turns);
+		} else {
+			next = list_next_entry(turn, others);
+			rb_replace_node(&turn->in_request, &next->in_request, &request->turns);
+		}
+		RB_CLEAR_NODE(&turn->in_request);
+	}
+	list_del_init(&turn->others);
+	return next;
+}
+
+/* The job's turn is over. Returns the one that is the first in its place, or NULL. */
+struct distmind_turn *distmind_request_del_turn(struct distmind_job *job)
+{
+	struct distmind_request *request = job->request;
+	struct distmind_turn *next;
+
+	spin_lock(&requests_of(request)->lock);
+	next = turn_leave(request, job->turn);
+	spin_unlock(&requests_of(request)->lock);
+	return next;
+}
+
+/*
+ * The first turn in the next queue, by address, after @after, that is of this scheduler and
+ * has not ended: it stays for as long as the caller has the scheduler's lock.
+ */
+struct distmind_turn *distmind_request_next_turn(struct distmind_request *request,
+						 const struct distmind_sched *sched,
+						 unsigned long after)
+{
+	struct distmind_turn *turn = NULL, *here;
+	struct rb_node *node;
+
+	spin_lock(&requests_of(request)->lock);
+	node = request->turns.rb_node;
+	while (node) {
+		here = turn_at(node);
+		if ((unsigned long)here->queue > after) {
+			turn = here;
+			node = node->rb_left;
+		} else {
+			node = node->rb_right;
+		}
+	}
+	while (turn && (&turn->queue->tenant->gpu->sched != sched || turn->queue->error))
+		turn = turn_at(rb_next(&turn->in_request));
+	spin_unlock(&requests_of(request)->lock);
+	return turn;
+}
+
+/* When it should be done: as it was said, or by that objective. */
+u64 distmind_request_deadline(struct distmind_request *request, u64 objective_ns)
+{
+	u64 deadline_ns;
+
+	spin_lock(&requests_of(request)->lock);
+	deadline_ns = request->deadline_ns;
+	if (!deadline_ns)
+		deadline_ns = request->begin_ns + objective_ns;
+	spin_unlock(&requests_of(request)->lock);
+	return deadline_ns;
+}
+
 /* What is left of it, as far as that is known: said, or learned from others like it. */
 static u64 left_of(struct distmind_request *request, u64 expected_ns)
 {
@@ -369,6 +534,9 @@ void distmind_request_job_ended(struct distmind_job *job, int error)
 	request_account(request, ktime_get_ns());
 	request->in_phase[job->phase]--;
 	request->jobs--;
+	/* That of a queue that has ended is still there. */
+	if (job->turn)
+		turn_leave(request, job->turn);
 	if (!request->error)
 		request->error = error;
 	if (is_over(request))

@@ -103,6 +103,20 @@ static bool are_here(const struct distmind_gpu *gpu, const struct distmind_job *
 	return true;
 }
 
+/* Whether all its buffers are there: a guess, as they may come and go. */
+bool distmind_residency_is_in(struct distmind_gpu *gpu, const struct distmind_job *job)
+{
+	u32 i;
+
+	for (i = 0; i < job->arg_count; i++) {
+		const struct distmind_buffer *buffer = job->buffers[i];
+
+		if (buffer && (READ_ONCE(buffer->gpu) != gpu || !READ_ONCE(buffer->resident)))
+			return false;
+	}
+	return true;
+}
+
 /*
  * Are all its buffers there? Then they stay, until it is released. Under the
  * scheduler's lock.
@@ -389,19 +403,22 @@ bool distmind_residency_fits(struct distmind_gpu *gpu, const struct distmind_job
 	return fits;
 }
 
-static int blame(struct distmind_queue_room *room, u32 cause, const struct distmind_gpu *gpu,
-		 const struct distmind_buffer *buffer)
+static int blame(struct distmind_room *room, const struct distmind_job *job, u32 cause,
+		 const struct distmind_gpu *gpu, const struct distmind_buffer *buffer)
 {
-	memset(room, 0, sizeof(*room));
-	room->cause = cause;
-	room->gpu = gpu ? gpu->id : buffer->gpu_id;
+	struct distmind_queue_room *told = &room->cause;
+
+	memset(told, 0, sizeof(*told));
+	room->foreign = buffer && buffer->account != job->account;
+	told->cause = cause;
+	told->gpu = gpu ? gpu->id : buffer->gpu_id;
 	if (buffer) {
-		room->buffer = buffer->id;
-		room->vgpu = buffer->vgpu->id;
+		told->buffer = buffer->id;
+		told->vgpu = buffer->vgpu->id;
 	}
 	if (cause == DISTMIND_ROOM_PINNED) {
-		room->pid = buffer->pinner_pid;
-		memcpy(room->device, buffer->pinner, sizeof(room->device));
+		told->pid = buffer->pinner_pid;
+		memcpy(told->device, buffer->pinner, sizeof(told->device));
 	}
 	return cause == DISTMIND_ROOM_JOBS ? 0 : -EBUSY;
 }
@@ -422,7 +439,7 @@ static const struct distmind_buffer *largest_staying(const struct distmind_heap 
 
 /* How it stands among those who hold buffers in the heap. */
 static int look_around(struct distmind_gpu *gpu, const struct distmind_job *job, bool again,
-		       struct distmind_queue_room *room)
+		       struct distmind_room *room)
 {
 	struct distmind_heap *heap = &gpu->heap;
 	const struct distmind_buffer *buffer;
@@ -436,8 +453,9 @@ static int look_around(struct distmind_gpu *gpu, const struct distmind_job *job,
 	buffer = never ? largest_staying(heap) : NULL;
 	count_leaving(&gpu->sched, U32_MAX, -1);
 	if (!buffer)
-		return blame(room, DISTMIND_ROOM_JOBS, gpu, largest_staying(heap));
-	return blame(room, buffer->pins ? DISTMIND_ROOM_PINNED : DISTMIND_ROOM_HUNG, gpu, buffer);
+		return blame(room, job, DISTMIND_ROOM_JOBS, gpu, largest_staying(heap));
+	return blame(room, job, buffer->pins ? DISTMIND_ROOM_PINNED : DISTMIND_ROOM_HUNG, gpu,
+		     buffer);
 }
 
 /*
@@ -447,7 +465,7 @@ static int look_around(struct distmind_gpu *gpu, const struct distmind_job *job,
  * it found none, it tries only @again. Under the scheduler's lock.
  */
 int distmind_residency_look(struct distmind_gpu *gpu, const struct distmind_job *job, bool again,
-			    struct distmind_queue_room *room)
+			    struct distmind_room *room)
 {
 	struct distmind_heap *heap = &gpu->heap;
 	const struct distmind_buffer *buffer;
@@ -460,9 +478,9 @@ int distmind_residency_look(struct distmind_gpu *gpu, const struct distmind_job 
 			continue;
 		/* Only guesses, as to another heap; when it changes, this is asked again. */
 		if (is_own(job, buffer) && READ_ONCE(buffer->pins))
-			return blame(room, DISTMIND_ROOM_PINNED, NULL, buffer);
+			return blame(room, job, DISTMIND_ROOM_PINNED, NULL, buffer);
 		if (is_own(job, buffer) && READ_ONCE(buffer->active))
-			return blame(room, DISTMIND_ROOM_ELSEWHERE, NULL, buffer);
+			return blame(room, job, DISTMIND_ROOM_ELSEWHERE, NULL, buffer);
 		return 1;
 	}
 	spin_lock(&heap->use_lock);
@@ -475,19 +493,23 @@ int distmind_residency_look(struct distmind_gpu *gpu, const struct distmind_job 
 void distmind_residency_ask_users(struct distmind_buffer *buffer)
 {
 	struct distmind_sched *sched;
+	u64 now;
 	u32 i, j;
 
 	mutex_lock(&move_lock);
 	sched = &buffer->gpu->sched;
 	spin_lock(&sched->lock);
+	now = ktime_get_ns();
 	for (i = 0; i < sched->lane_count && READ_ONCE(buffer->wanted); i++) {
 		struct distmind_lane *lane = &sched->lanes[i];
 
 		for (j = 0; lane->job && j < lane->job->arg_count; j++) {
 			if (lane->job->admitted && lane->job->buffers[j] == buffer)
-				distmind_lane_ask(sched, lane, ktime_get_ns());
+				distmind_lane_ask(sched, lane, now);
 		}
 	}
+	/* Who does not yield is looked at again in time. */
+	distmind_sched_dispatch(sched, now);
 	spin_unlock(&sched->lock);
 	mutex_unlock(&move_lock);
 }

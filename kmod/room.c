@@ -27,11 +27,17 @@
  *   imported the buffer get it no more, their jobs fail with EXDEV,
  *   it does not fit around what a job used that hangs: its engine may still answer.
  *
+ * A tenant whose queues wait may have many more of them, and an engine that found out of
+ * each that there is no room would do nothing else. So the others of the tenant wait without
+ * a try, unless their buffers are in the heap already, and no more of them are ready to
+ * try again at a time than there are lanes.
+ *
  * Everything is guarded by sched->lock. Looking at one job takes time by what is held
- * in the heap, see residency.c; the work item gives others the lock after a few, and rests
- * for longer than it looked, so that a crowd that waits does not keep those who run jobs
- * from the lock. Who has a claim does not wait for that.
+ * in the heap, see residency.c; the work item gives others the lock after a few, goes on
+ * from there the next time, and rests for longer than it looked, so that a crowd that waits
+ * does not keep those who run jobs from the lock. Who has a claim does not wait for that.
  */
+#include <linux/capability.h>
 #include <linux/ktime.h>
 #include <linux/mm.h>
 
@@ -48,9 +54,9 @@
 #include "trace.h"
 #include "vgpu.h"
 
-/* Of one tenant, how many queues are looked at for a change. */
+/* Of one tenant, how many queues are looked at before the next one has its turn. */
 #define QUEUES_AT_ONCE		16
-/* Among how many tenants the claim is given. */
+/* Of each rank, how many tenants are tried for the claim at a time. */
 #define CLAIMS_TRIED		8
 /* How many buffers are asked for on other gpus at a time. */
 #define ELSEWHERE_MAX		8
@@ -83,6 +89,14 @@ static struct distmind_job *first_job(const struct distmind_queue *queue)
 static struct distmind_queue *first_queue(const struct distmind_tenant *tenant)
 {
 	return list_first_entry(&tenant->room_queues, struct distmind_queue, room.in_tenant);
+}
+
+/* Behind it in the list of its tenant, or NULL. */
+static struct distmind_queue *next_queue(struct distmind_queue *queue)
+{
+	if (list_is_last(&queue->room.in_tenant, &queue->tenant->room_queues))
+		return NULL;
+	return list_next_entry(queue, room.in_tenant);
 }
 
 /* The lanes whose jobs make way for a claim, or will: bit i for lane i. */
@@ -129,12 +143,16 @@ static void ask_lanes(struct distmind_sched *sched, const struct distmind_queue 
 	}
 }
 
-/* Who of those that wait has a claim: tenants that had one lately are last in the list. */
+/*
+ * Who of those that wait has a claim: tenants that had one lately are last in the list. Who was
+ * tried in vain is not tried again before all others of its rank have been, so that a crowd for
+ * which nobody can make way keeps neither its own rank nor another from the claim.
+ */
 static void give_claim(struct distmind_sched *sched, u64 now)
 {
 	struct distmind_queue *served = sched->room_claim, *claim, *queue;
+	u32 lanes, rank, tried[POLICY_RANKS] = { 0 };
 	struct distmind_tenant *tenant;
-	u32 lanes, tried = 0;
 
 	/* Who has been served is to get its lane, before those of no higher rank. */
 	if (served && (distmind_room_is_waiting(&served->room) || now >= sched->room_claim_until))
@@ -142,29 +160,48 @@ static void give_claim(struct distmind_sched *sched, u64 now)
 	claim = served;
 	list_for_each_entry(tenant, &sched->room_tenants, in_room) {
 		queue = first_queue(tenant);
-		if (queue->room.stuck_ns || (claim && rank_of(queue) <= rank_of(claim)))
+		rank = rank_of(queue);
+		if (queue->room.stuck_ns || (claim && rank <= rank_of(claim)) ||
+		    tried[rank] > CLAIMS_TRIED || tenant->room_round == sched->room_rounds[rank])
 			continue;
 		lanes = making_way(sched, queue, now);
-		if (lanes && distmind_residency_fits(gpu_of(sched), first_job(queue), lanes))
+		if (!lanes || ++tried[rank] > CLAIMS_TRIED)
+			continue;
+		if (distmind_residency_fits(gpu_of(sched), first_job(queue), lanes))
 			claim = queue;
-		if (++tried == CLAIMS_TRIED)
-			break;
+		else
+			tenant->room_round = sched->room_rounds[rank];
+	}
+	for (rank = 0; rank < POLICY_RANKS; rank++) {
+		if (tried[rank] <= CLAIMS_TRIED)
+			sched->room_rounds[rank]++;
 	}
 	sched->room_claim = claim;
 	if (claim && claim != served)
 		ask_lanes(sched, claim, making_way(sched, claim, now), now);
 }
 
+static void set_ready(struct distmind_queue *queue, bool ready)
+{
+	queue->tenant->room_ready += ready - queue->room.ready;
+	queue->room.ready = ready;
+}
+
 static void take_out(struct distmind_sched *sched, struct distmind_queue *queue)
 {
 	struct distmind_tenant *tenant = queue->tenant;
 
+	if (tenant->room_next == queue)
+		tenant->room_next = next_queue(queue);
 	list_del_init(&queue->room.in_tenant);
 	if (!list_empty(&tenant->room_queues))
 		return;
 	list_del(&tenant->in_room);
-	if (!--sched->room_tenant_count)
-		sched->room_due_ns = 0;
+	if (--sched->room_tenant_count)
+		return;
+	sched->room_due_ns = 0;
+	/* Nobody looks any more, and nobody has to wait behind others. */
+	distmind_sched_unbar(sched, &sched->kept, ktime_get_ns());
 }
 
 /* It waits no longer, or not for that. */
@@ -173,6 +210,10 @@ void distmind_room_leave(struct distmind_sched *sched, struct distmind_queue *qu
 	lockdep_assert_held(&sched->lock);
 	if (distmind_room_is_waiting(&queue->room))
 		take_out(sched, queue);
+	if (queue->room.ready) {
+		set_ready(queue, false);
+		distmind_room_changed(sched);
+	}
 	if (sched->room_claim == queue) {
 		sched->room_claim = NULL;
 		/* Others may have held back for it. */
@@ -201,6 +242,7 @@ static void make_ready(struct distmind_sched *sched, struct distmind_queue *queu
 	LIST_HEAD(none);
 
 	take_out(sched, queue);
+	set_ready(queue, true);
 	if (sched->room_claim == queue) {
 		sched->room_claim_until = now + POLICY_WINDOW_NS;
 		if (sched->room_tenant_count)
@@ -211,8 +253,45 @@ static void make_ready(struct distmind_sched *sched, struct distmind_queue *queu
 	distmind_queue_advance(queue, now, &none);
 }
 
-/* The queue's first job was on a lane and found no room; it is on none any more. */
-void distmind_room_wait(struct distmind_sched *sched, struct distmind_queue *queue, u64 now)
+static bool uses_memory(const struct distmind_job *job)
+{
+	u32 i;
+
+	for (i = 0; i < job->arg_count; i++) {
+		if (job->buffers[i])
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Whether its first job, which has not been tried, is to wait behind others of its tenant:
+ * some of its buffers are missing, or it may be in the way of who has a claim.
+ */
+bool distmind_room_keeps(const struct distmind_sched *sched, const struct distmind_queue *queue)
+{
+	const struct distmind_queue *claim = sched->room_claim;
+	const struct distmind_job *job = first_job(queue);
+
+	if (list_empty(&queue->tenant->room_queues) || job->room_ns || !uses_memory(job))
+		return false;
+	return !distmind_residency_is_in(queue->tenant->gpu, job) ||
+	       (claim && claim != queue && rank_of(queue) <= rank_of(claim));
+}
+
+/* More of the tenant are to wait than can be sent there at once: when it is looked again. */
+void distmind_room_postpone(struct distmind_sched *sched, u64 now)
+{
+	sched->room_is_new = true;
+	look_soon(sched, now);
+}
+
+/*
+ * The queue's first job was on a lane and found no room, or is kept from trying: it is on
+ * no lane.
+ */
+void distmind_room_wait(struct distmind_sched *sched, struct distmind_queue *queue, bool tried,
+			u64 now)
 {
 	struct distmind_job *job = first_job(queue);
 	struct distmind_tenant *tenant = queue->tenant;
@@ -227,11 +306,14 @@ void distmind_room_wait(struct distmind_sched *sched, struct distmind_queue *que
 		list_add(&queue->room.in_tenant, &tenant->room_queues);
 	else
 		list_add_tail(&queue->room.in_tenant, &tenant->room_queues);
+	set_ready(queue, false);
 	if (!job->room_ns)
 		job->room_ns = now;
 	distmind_request_enter(job, DISTMIND_REQUEST_PHASE_ROOM, now);
-	queue->room.again_ns = now + DISTMIND_ROOM_PATIENCE_NS;
-	give_claim(sched, now);
+	queue->room.again_ns = tried ? now + DISTMIND_ROOM_PATIENCE_NS : now;
+	/* A tenant's first queue is the one that can have a claim. */
+	if (first_queue(tenant) == queue)
+		give_claim(sched, now);
 	/* What was in its way may have gone since it was looked at. */
 	look_soon(sched, now);
 }
@@ -259,6 +341,11 @@ void distmind_room_delivered(struct distmind_sched *sched, const struct distmind
 	struct distmind_queue *queue = lane->job->queue;
 
 	lane->job->room_ns = 0;
+	if (queue->room.ready) {
+		/* The next one of the tenant can try. */
+		set_ready(queue, false);
+		distmind_room_changed(sched);
+	}
 	if (sched->room_claim != queue)
 		return;
 	sched->room_claim = NULL;
@@ -302,8 +389,7 @@ void distmind_room_advance(struct distmind_sched *sched, u64 now)
 		return;
 	sched->room_is_new = false;
 	if (claim && distmind_room_is_waiting(&claim->room) &&
-	    distmind_residency_look(gpu_of(sched), first_job(claim), false,
-				    &claim->room.cause) > 0)
+	    distmind_residency_look(gpu_of(sched), first_job(claim), false, &claim->room) > 0)
 		make_ready(sched, claim, now);
 }
 
@@ -333,8 +419,9 @@ static bool look_at_queue(struct distmind_sched *sched, struct distmind_queue *q
 	int ret;
 
 	ret = distmind_residency_look(gpu_of(sched), first_job(queue), now >= room->again_ns,
-				      &room->cause);
-	if (ret > 0 && (!claim || claim == queue || rank_of(queue) > rank_of(claim))) {
+				      room);
+	if (ret > 0 && (!claim || claim == queue || rank_of(queue) > rank_of(claim)) &&
+	    (claim == queue || queue->tenant->room_ready < sched->lane_count)) {
 		make_ready(sched, queue, now);
 		return true;
 	}
@@ -371,26 +458,36 @@ static struct distmind_buffer *wanted_elsewhere(const struct distmind_queue *que
 	return NULL;
 }
 
-/* Puts buffers that are to be asked for on other gpus, with a reference, into @wanted. */
+/*
+ * Puts buffers that are to be asked for on other gpus, with a reference, into @wanted. The
+ * first queue, which can have a claim, is looked at every time, and the others in turns.
+ */
 static void look_at_tenant(struct distmind_sched *sched, struct distmind_tenant *tenant, u64 now,
 			   struct list_head *ended, struct distmind_buffer **wanted, u32 *count)
 {
-	struct distmind_queue *queue, *next;
-	u32 looks = 0;
+	struct distmind_queue *queue = first_queue(tenant);
+	struct distmind_queue *next = tenant->room_next ? tenant->room_next : next_queue(queue);
+	u32 looks;
 
-	list_for_each_entry_safe(queue, next, &tenant->room_queues, room.in_tenant) {
-		struct distmind_buffer *buffer;
+	if (next == queue)
+		next = next_queue(queue);
+	for (looks = 0; queue && looks < QUEUES_AT_ONCE; looks++) {
+		struct distmind_buffer *buffer = NULL;
 
-		if (looks++ == QUEUES_AT_ONCE)
-			return;
-		if (look_at_queue(sched, queue, now, ended))
-			continue;
-		buffer = *count < ELSEWHERE_MAX ? wanted_elsewhere(queue) : NULL;
+		tenant->room_next = next;
+		if (!look_at_queue(sched, queue, now, ended) && *count < ELSEWHERE_MAX)
+			buffer = wanted_elsewhere(queue);
 		if (buffer) {
 			distmind_buffer_get(buffer);
 			wanted[(*count)++] = buffer;
 		}
+		queue = tenant->room_next;
+		next = queue ? next_queue(queue) : NULL;
 	}
+	tenant->room_next = queue;
+	/* The rest, as soon as others have had their turn. */
+	if (queue)
+		look_again_at(sched, now);
 }
 
 static void room_due(struct work_struct *work)
@@ -405,6 +502,7 @@ static void room_due(struct work_struct *work)
 	spin_lock(&sched->lock);
 	begun = ktime_get_ns();
 	sched->room_due_ns = 0;
+	distmind_sched_unbar(sched, &sched->kept, begun);
 	for (left = sched->room_tenant_count; left && sched->room_tenant_count; left--) {
 		tenant = list_first_entry(&sched->room_tenants, struct distmind_tenant, in_room);
 		list_move_tail(&tenant->in_room, &sched->room_tenants);
@@ -428,8 +526,13 @@ static void room_due(struct work_struct *work)
 
 void distmind_room_init(struct distmind_sched *sched)
 {
+	u32 rank;
+
 	INIT_LIST_HEAD(&sched->room_tenants);
 	INIT_WORK(&sched->room_work, room_due);
+	/* 0 is the round of a tenant that was never tried. */
+	for (rank = 0; rank < POLICY_RANKS; rank++)
+		sched->room_rounds[rank] = 1;
 }
 
 /* As distmind_sched_quiesce(). */
@@ -444,12 +547,8 @@ static void kick_all(struct work_struct *work)
 	unsigned long id;
 
 	mutex_lock(&distmind_pool_lock);
-	distmind_table_for_each(&distmind_gpus, id, gpu) {
-		spin_lock(&gpu->sched.lock);
-		distmind_room_changed(&gpu->sched);
-		distmind_sched_dispatch(&gpu->sched, ktime_get_ns());
-		spin_unlock(&gpu->sched.lock);
-	}
+	distmind_table_for_each(&distmind_gpus, id, gpu)
+		distmind_room_freed(&gpu->sched);
 	mutex_unlock(&distmind_pool_lock);
 }
 
@@ -465,10 +564,17 @@ void distmind_room_kick_all(void)
 void distmind_room_show(struct distmind_queue *queue, struct distmind_queue_room *room)
 {
 	struct distmind_sched *sched = &queue->tenant->gpu->sched;
+	bool all = ns_capable_noaudit(&init_user_ns, CAP_NET_ADMIN);
 	u32 handle = room->queue;
 
 	spin_lock(&sched->lock);
 	*room = queue->room.cause;
+	if (queue->room.foreign && !all) {
+		room->buffer = DISTMIND_ROOM_HIDDEN;
+		room->vgpu = DISTMIND_ROOM_HIDDEN;
+		room->pid = 0;
+		memset(room->device, 0, sizeof(room->device));
+	}
 	if (distmind_room_is_waiting(&queue->room)) {
 		room->waited_ns = ktime_get_ns() - first_job(queue)->room_ns;
 		room->error = 0;

@@ -35,12 +35,16 @@ struct distmind_sched;
  * @again_ns: when it is to try again, whether anything has changed or not
  * @stuck_ns: since when for what nobody can be asked for on this gpu, 0 if not
  * @cause: for whom it waits, or the last one waited that was failed
+ * @ready: it has waited, and is to have a lane and try again
+ * @foreign: that is another user's, who is not named to everybody
  */
 struct distmind_room {
 	struct list_head in_tenant;
 	u64 again_ns;
 	u64 stuck_ns;
 	struct distmind_queue_room cause;
+	bool ready;
+	bool foreign;
 };
 
 static inline bool distmind_room_is_waiting(const struct distmind_room *room)
@@ -50,7 +54,10 @@ static inline bool distmind_room_is_waiting(const struct distmind_room *room)
 
 void distmind_room_init(struct distmind_sched *sched);
 void distmind_room_quiesce(struct distmind_sched *sched);
-void distmind_room_wait(struct distmind_sched *sched, struct distmind_queue *queue, u64 now);
+bool distmind_room_keeps(const struct distmind_sched *sched, const struct distmind_queue *queue);
+void distmind_room_wait(struct distmind_sched *sched, struct distmind_queue *queue, bool tried,
+			u64 now);
+void distmind_room_postpone(struct distmind_sched *sched, u64 now);
 void distmind_room_leave(struct distmind_sched *sched, struct distmind_queue *queue);
 bool distmind_room_allows(struct distmind_sched *sched, const struct distmind_lane *lane, u64 now);
 void distmind_room_delivered(struct distmind_sched *sched, const struct distmind_lane *lane);

@@ -14,15 +14,24 @@
  * process that submitted it, and the engine's thread waits on, see grant.c. What
  * becomes of a job that does not yield when asked is in ladder.c.
  *
- * The scheduler is part of its gpu, whose removal waits for the work item, without any
- * lock. So that one has the gpu to the end, also if the jobs that it ends held it last.
+ * A lane whose job hangs is out until its engine, or the process that it was lent to,
+ * answers. For as long, the user whose job that is gets no other lane of this gpu, with
+ * whichever vgpu: else the next job that hangs would cost the next lane, and everybody the
+ * gpu. Of root, who may be anybody's servant, only that vgpu gets none. Tenants are barred one
+ * by one as the policy would have them run, unless another user waits for what they do and
+ * lends them its place.
+ *
+ * The scheduler is part of its gpu, whose removal waits for the work items, without any
+ * lock. So these have the gpu to the end, also if the jobs that they end held it last.
  */
 #include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 
+#include "account.h"
 #include "buffer.h"
 #include "compat.h"
+#include "debt.h"
 #include "gpu.h"
 #include "grant.h"
 #include "ioctl.h"
@@ -34,6 +43,9 @@
 #include "sched.h"
 #include "tenant.h"
 #include "vgpu.h"
+
+/* Queues that a pick sends to wait for room, without a try; see room.c. */
+#define KEPT_AT_ONCE	8
 
 static struct distmind_gpu *gpu_of(struct distmind_sched *sched)
 {
@@ -47,16 +59,22 @@ static u64 earlier(u64 a, u64 b)
 
 static void arm_timer(struct distmind_sched *sched, u64 now)
 {
-	u64 due = 0;
+	u64 due = 0, look = 0;
 	u32 i;
 
 	for (i = 0; i < DISTMIND_LANE__COUNT; i++)
 		due = earlier(due, policy_next_event(&sched->policy[i], now));
-	for (i = 0; i < sched->lane_count; i++)
-		due = earlier(due, distmind_ladder_due(sched, &sched->lanes[i]));
+	for (i = 0; i < sched->lane_count; i++) {
+		due = earlier(due, distmind_ladder_due(sched, &sched->lanes[i], now));
+		look = earlier(look, distmind_ladder_look_at(sched, &sched->lanes[i], now));
+	}
 	due = earlier(due, distmind_ladder_lost_at(sched));
 	if (sched->room_due_ns)
 		due = earlier(due, max(sched->room_due_ns, sched->room_rest_ns));
+	/* Every job moves that: a timer that is set for earlier is left alone, and sets this. */
+	if (look && (due || !hrtimer_is_queued(&sched->timer) ||
+		     ktime_to_ns(hrtimer_get_expires(&sched->timer)) > look))
+		due = earlier(due, look);
 	if (due)
 		hrtimer_start(&sched->timer, ns_to_ktime(max(due, now)), HRTIMER_MODE_ABS);
 }
@@ -80,6 +98,8 @@ int distmind_sched_init(struct distmind_sched *sched, u32 compute, u32 copy, u32
 	sched->grace_ns = DISTMIND_GRACE_NS;
 	sched->hang_ns = DISTMIND_HANG_NS;
 	INIT_LIST_HEAD(&sched->tenants);
+	INIT_LIST_HEAD(&sched->barred);
+	INIT_LIST_HEAD(&sched->kept);
 	INIT_WORK(&sched->work, work_due);
 	distmind_room_init(sched);
 	hrtimer_setup(&sched->timer, timer_due, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
@@ -93,6 +113,8 @@ int distmind_sched_init(struct distmind_sched *sched, u32 compute, u32 copy, u32
 	for (i = 0; i < sched->lane_count; i++) {
 		struct distmind_lane *lane = &sched->lanes[i];
 
+		lane->sched = sched;
+		INIT_WORK(&lane->hook, distmind_ladder_call_hook);
 		lane->kind = i < compute ? DISTMIND_LANE_COMPUTE : DISTMIND_LANE_COPY;
 		lane->away_ns = ktime_get_ns();
 		init_waitqueue_head(&lane->wait);
@@ -113,6 +135,11 @@ void distmind_sched_destroy(struct distmind_sched *sched)
 		if (sched->lanes[i].page)
 			put_page(virt_to_page(sched->lanes[i].page));
 	}
+	for (i = 0; i < DISTMIND_KEEPERS_MAX; i++) {
+		if (sched->keepers[i].account)
+			distmind_account_put(sched->keepers[i].account);
+	}
+	distmind_debt_forget_all(sched);
 }
 
 static struct policy_settings policy_settings(const struct distmind_vgpu_settings *settings)
@@ -138,6 +165,7 @@ int distmind_sched_add(struct distmind_sched *sched, struct distmind_tenant *ten
 	list_add_tail(&tenant->in_sched, &sched->tenants);
 	for (kind = 0; kind < DISTMIND_LANE__COUNT; kind++)
 		policy_tenant_init(&sched->policy[kind], &tenant->policy[kind], &policy, now);
+	distmind_debt_take(sched, tenant, now);
 	spin_unlock(&sched->lock);
 	return err;
 }
@@ -147,9 +175,11 @@ void distmind_sched_del(struct distmind_sched *sched, struct distmind_tenant *te
 	int kind;
 
 	spin_lock(&sched->lock);
+	distmind_debt_note(sched, tenant, ktime_get_ns());
 	for (kind = 0; kind < DISTMIND_LANE__COUNT; kind++)
 		policy_tenant_exit(&sched->policy[kind], &tenant->policy[kind]);
 	list_del(&tenant->in_sched);
+	list_del(&tenant->in_barred);
 	spin_unlock(&sched->lock);
 }
 
@@ -221,7 +251,27 @@ static void ask_victims(struct distmind_sched *sched, u32 kind, u64 now)
 	}
 }
 
-/* Which lanes an engine leaves alone although there is something to do. */
+/*
+ * Whether there is something to do for which the engine would have to come to the lane, or
+ * for which it could be asked whether it is still there.
+ */
+static bool is_missed(const struct distmind_sched *sched, const struct distmind_lane *lane)
+{
+	u32 kind;
+
+	if (lane->state.use == DISTMIND_LANE_IDLE)
+		return !lane->state.waiting && policy_is_wanted(&sched->policy[lane->kind]);
+	if (!distmind_lane_state_has_job(&lane->state) || lane->state.asked ||
+	    lane->state.use == DISTMIND_LANE_LENT || !distmind_lane_can_yield(sched, lane))
+		return false;
+	for (kind = 0; kind < DISTMIND_LANE__COUNT; kind++) {
+		if (policy_is_wanted(&sched->policy[kind]))
+			return true;
+	}
+	return false;
+}
+
+/* Which lanes have not heard of their engine although there is something to do. */
 static void note_absence(struct distmind_sched *sched, u64 now)
 {
 	u32 i;
@@ -229,12 +279,111 @@ static void note_absence(struct distmind_sched *sched, u64 now)
 	for (i = 0; i < sched->lane_count; i++) {
 		struct distmind_lane *lane = &sched->lanes[i];
 
-		if (lane->state.use != DISTMIND_LANE_IDLE || lane->state.waiting ||
-		    !policy_is_wanted(&sched->policy[lane->kind]))
+		if (!is_missed(sched, lane))
 			lane->wanted_ns = 0;
 		else if (!lane->wanted_ns)
 			lane->wanted_ns = now;
 	}
+}
+
+/* Whether a lane is out because of a job of its user. */
+static bool owes_lane(const struct distmind_sched *sched, const struct distmind_queue *queue)
+{
+	bool root = distmind_account_is_root(queue->account);
+	u32 i, vgpu = queue->tenant->vgpu->id;
+
+	for (i = 0; i < sched->lane_count; i++) {
+		const struct distmind_lane *lane = &sched->lanes[i];
+
+		if (distmind_lane_state_is_usable(&lane->state))
+			continue;
+		if (lane->abandoned && lane->abandoned->account == queue->account &&
+		    (!root || lane->failed_vgpu == vgpu))
+			return true;
+		if (lane->lent && lane->lent->account == queue->account &&
+		    (!root || lane->lent->tenant->vgpu->id == vgpu))
+			return true;
+	}
+	return false;
+}
+
+static void bar(struct distmind_sched *sched, struct distmind_tenant *tenant, bool barred, u64 now)
+{
+	int kind;
+
+	for (kind = 0; kind < DISTMIND_LANE__COUNT; kind++)
+		policy_bar(&sched->policy[kind], &tenant->policy[kind], barred, now);
+}
+
+/* Those in one of the two lists can be picked again, O(n log n); some may be barred anew. */
+void distmind_sched_unbar(struct distmind_sched *sched, struct list_head *tenants, u64 now)
+{
+	struct distmind_tenant *tenant;
+
+	lockdep_assert_held(&sched->lock);
+	while ((tenant = list_first_entry_or_null(tenants, struct distmind_tenant, in_barred))) {
+		list_del_init(&tenant->in_barred);
+		bar(sched, tenant, false, now);
+	}
+}
+
+/* In whose place it runs: its own tenant, or one that waits for it. */
+static struct distmind_tenant *place_of(const struct distmind_queue *queue)
+{
+	return container_of(queue->entity.tenant - queue->kind, struct distmind_tenant, policy[0]);
+}
+
+/* Whether another user, or another vgpu of root's, waits for what it does. */
+static bool serves_another(const struct distmind_queue *queue)
+{
+	const struct distmind_tenant *place = place_of(queue);
+	const struct distmind_vgpu *vgpu = place->vgpu;
+
+	if (place == queue->tenant)
+		return false;
+	if (distmind_account_is_root(queue->account))
+		return true;
+	/* One that an operator has made counts for nobody. */
+	return vgpu->account ? vgpu->account != queue->account :
+			       !uid_eq(vgpu->owner.uid, queue->tenant->vgpu->owner.uid);
+}
+
+/* It does not run, as if it had not been picked, and waits with all of the tenant. */
+static void send_away(struct distmind_sched *sched, struct distmind_queue *queue,
+		      struct list_head *tenants, u64 now)
+{
+	struct policy_sched *policy = &sched->policy[queue->kind];
+	struct distmind_tenant *tenant = place_of(queue);
+
+	policy_done(policy, &queue->entity, 0, now);
+	list_add_tail(&tenant->in_barred, tenants);
+	bar(sched, tenant, true, now);
+	policy_enqueue(policy, &queue->entity, now);
+}
+
+/* Whom the policy would have run next on the lane, of those who may. */
+static struct policy_entity *pick(struct distmind_sched *sched, u32 kind, u64 now)
+{
+	struct policy_entity *entity;
+	struct distmind_queue *queue;
+	u32 kept = 0;
+
+	while ((entity = policy_pick(&sched->policy[kind], now))) {
+		queue = container_of(entity, struct distmind_queue, entity);
+		if (sched->lanes_out && !serves_another(queue) && owes_lane(sched, queue)) {
+			send_away(sched, queue, &sched->barred, now);
+		} else if (place_of(queue) != queue->tenant ||
+			   !distmind_room_keeps(sched, queue)) {
+			return entity;
+		} else if (kept++ < KEPT_AT_ONCE) {
+			policy_done(&sched->policy[kind], entity, 0, now);
+			distmind_room_wait(sched, queue, false, now);
+		} else {
+			send_away(sched, queue, &sched->kept, now);
+			distmind_room_postpone(sched, now);
+		}
+	}
+	return NULL;
 }
 
 /* Returns whether one of the lanes that can be given away was. */
@@ -249,7 +398,7 @@ static bool give_lanes(struct distmind_sched *sched, u64 now)
 
 		if (!distmind_lane_state_is_free(&lane->state))
 			continue;
-		entity = policy_pick(&sched->policy[lane->kind], now);
+		entity = pick(sched, lane->kind, now);
 		if (!entity)
 			continue;
 		fill_lane(sched, lane, entity, now);
@@ -300,10 +449,7 @@ static void work_due(struct work_struct *work)
 	spin_lock(&sched->lock);
 	now = ktime_get_ns();
 	answers = sched->error || distmind_ladder_check(sched, now, &ended);
-	spin_unlock(&sched->lock);
-	distmind_ladder_call_hooks(sched, &ended);
-	spin_lock(&sched->lock);
-	distmind_sched_dispatch(sched, ktime_get_ns());
+	distmind_sched_dispatch(sched, now);
 	out = count_out(sched);
 	changed = out != sched->told_out;
 	sched->told_out = out;
@@ -403,8 +549,12 @@ void distmind_sched_reclaim(struct distmind_sched *sched)
  */
 void distmind_sched_quiesce(struct distmind_sched *sched)
 {
+	u32 i;
+
 	hrtimer_cancel(&sched->timer);
 	cancel_work_sync(&sched->work);
+	for (i = 0; i < sched->lane_count; i++)
+		cancel_work_sync(&sched->lanes[i].hook);
 	distmind_room_quiesce(sched);
 }
 

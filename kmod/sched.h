@@ -8,10 +8,12 @@
 #include <linux/workqueue.h>
 #include <uapi/linux/distmind.h>
 
+#include "debt.h"
 #include "lane.h"
 #include "policy/policy.h"
 #include "request.h"
 
+struct distmind_account;
 struct distmind_job;
 struct distmind_tenant;
 struct distmind_vgpu_settings;
@@ -39,6 +41,19 @@ struct distmind_sched_stats {
 	u64 latency[DISTMIND_LATENCY_BUCKETS];
 };
 
+/**
+ * struct distmind_keeper - a user who has kept a lane that it had been lent
+ * @account: who; held, so that it is still the same when it comes back; or NULL
+ * @kept_ns: when it was given up last
+ */
+struct distmind_keeper {
+	struct distmind_account *account;
+	u64 kept_ns;
+};
+
+/* So many are remembered. */
+#define DISTMIND_KEEPERS_MAX 16
+
 /* Until somebody sets them. */
 #define DISTMIND_GRACE_NS	(100ULL * NSEC_PER_MSEC)
 #define DISTMIND_HANG_NS	(10ULL * NSEC_PER_SEC)
@@ -57,12 +72,18 @@ struct distmind_sched_stats {
  * @grace_ns: how long after it was asked to yield a job is left to itself, and others
  *	count on its lane
  * @hang_ns: how long after it was asked to yield a job may stay on its lane
+ * @keepers: who is given less time than that, see ladder.c
+ * @lanes_out: lanes on which nothing can run: they have failed, or have no thread yet
+ * @barred: tenants that get no lane because of one that is out, see sched.c
+ * @kept: tenants that get none until their queues have been sent to wait for room
+ * @debts: what users have had too much whose tenants have gone, see debt.c
  * @stats: what happened
  * @told_out: lanes that had failed when those who watch the gpu were last told
  * @room_tenants: tenants with queues that wait for room in the heap, see room.c
  * @room_tenant_count: how many these are
  * @room_claim: the queue that is to have room next, or NULL
  * @room_claim_until: when its claim ends, if it waits for a lane and not for room
+ * @room_rounds: of each rank, how often all of it were tried for the claim
  * @room_is_new: somebody has stopped to use a buffer since that was looked at
  * @room_due_ns: when waiting for room is to be looked at, 0 for never
  * @room_rest_ns: it is not looked at before, see ROOM_REST
@@ -81,12 +102,18 @@ struct distmind_sched {
 	u32 capabilities;
 	u64 grace_ns;
 	u64 hang_ns;
+	struct distmind_keeper keepers[DISTMIND_KEEPERS_MAX];
+	u32 lanes_out;
+	struct list_head barred;
+	struct list_head kept;
+	struct distmind_debt debts[DISTMIND_DEBTS_MAX];
 	struct distmind_sched_stats stats;
 	u32 told_out;
 	struct list_head room_tenants;
 	u32 room_tenant_count;
 	struct distmind_queue *room_claim;
 	u64 room_claim_until;
+	u64 room_rounds[POLICY_RANKS];
 	bool room_is_new;
 	u64 room_due_ns;
 	u64 room_rest_ns;
@@ -110,6 +137,7 @@ void distmind_sched_change(struct distmind_sched *sched, struct distmind_tenant 
 void distmind_sched_get_stats(struct distmind_sched *sched, struct distmind_sched_stats *stats);
 void distmind_sched_configure(struct distmind_sched *sched, const struct policy *policy,
 			      u64 grace_ns, u64 hang_ns);
+void distmind_sched_unbar(struct distmind_sched *sched, struct list_head *tenants, u64 now);
 void distmind_sched_dispatch(struct distmind_sched *sched, u64 now);
 void distmind_sched_ask(struct distmind_sched *sched, struct distmind_job *job);
 u64 distmind_sched_busy_ns(struct distmind_sched *sched, const struct distmind_tenant *tenant);

@@ -40,9 +40,21 @@ struct batch {
 	struct distmind_wait *waits;
 };
 
+/* Not by vmemdup_user(): who has it wait for its memory pays for the copy meanwhile. */
 static void *copy_array(u64 user, u32 count, size_t size)
 {
-	return count ? vmemdup_user(u64_to_user_ptr(user), count * size) : NULL;
+	void *copy;
+
+	if (!count)
+		return NULL;
+	copy = kvmalloc_array(count, size, GFP_KERNEL_ACCOUNT);
+	if (!copy)
+		return ERR_PTR(-ENOMEM);
+	if (copy_from_user(copy, u64_to_user_ptr(user), count * size)) {
+		kvfree(copy);
+		return ERR_PTR(-EFAULT);
+	}
+	return copy;
 }
 
 static int copy_batch(const struct distmind_submit *submit, struct batch *batch)
@@ -138,7 +150,7 @@ static int resolve_arg(struct distmind_client *client, struct distmind_queue *qu
 	job->args[i].length = arg->length;
 	if (!arg->buffer)
 		return 0;
-	buffer = distmind_handle_get(client, DISTMIND_HANDLE_BUFFER, arg->buffer, &writable);
+	buffer = distmind_handle_get_buffer(client, arg->buffer, &writable, &job->payments[i]);
 	if (IS_ERR(buffer))
 		return PTR_ERR(buffer);
 	job->buffers[i] = buffer;
@@ -272,8 +284,8 @@ static int submit_batch(struct distmind_client *client, struct distmind_queue *q
 		cond_resched();
 	}
 	if (!err && submit->request) {
-		request = distmind_request_join(client->vgpu, client->id, submit,
-						shape_of(submit, batch));
+		request = distmind_request_join(client->vgpu, client->account, client->id,
+						submit, shape_of(submit, batch));
 		if (IS_ERR(request)) {
 			err = PTR_ERR(request);
 			request = NULL;

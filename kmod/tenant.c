@@ -10,6 +10,7 @@
 #include <linux/ktime.h>
 #include <linux/slab.h>
 
+#include "debt.h"
 #include "gpu.h"
 #include "queue.h"
 #include "sched.h"
@@ -34,6 +35,7 @@ struct distmind_tenant *distmind_tenant_create(struct distmind_gpu *gpu,
 	tenant->vgpu = vgpu;
 	INIT_LIST_HEAD(&tenant->queues);
 	INIT_LIST_HEAD(&tenant->room_queues);
+	INIT_LIST_HEAD(&tenant->in_barred);
 	tenant->error = distmind_sched_add(&gpu->sched, tenant, &vgpu->settings);
 	if (tenant->error) {
 		int err = tenant->error;
@@ -84,6 +86,8 @@ void distmind_tenant_end(struct distmind_tenant *tenant, int error, struct list_
 			spin_lock(&sched->lock);
 		}
 	}
+	/* Before its user can have another: what is on a lane may stay there for a while. */
+	distmind_debt_note(sched, tenant, ktime_get_ns());
 	distmind_sched_dispatch(sched, ktime_get_ns());
 	spin_unlock(&sched->lock);
 }

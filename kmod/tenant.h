@@ -9,6 +9,7 @@
 #include "policy/policy.h"
 
 struct distmind_gpu;
+struct distmind_queue;
 struct distmind_vgpu;
 
 /**
@@ -21,6 +22,10 @@ struct distmind_vgpu;
  * @queues: its queues
  * @room_queues: of these, those that wait for room in the heap, in that order
  * @in_room: in the scheduler's list of tenants that have such
+ * @room_next: of these, where the next look at them begins, or NULL for the first
+ * @room_ready: queues that have waited and are to try again
+ * @room_round: of its rank, in which it was last tried for the claim in vain
+ * @in_barred: in one of the scheduler's lists of those that get no lane, or empty
  * @error: 0, or why all its queues have ended
  */
 struct distmind_tenant {
@@ -32,6 +37,10 @@ struct distmind_tenant {
 	struct list_head queues;
 	struct list_head room_queues;
 	struct list_head in_room;
+	struct distmind_queue *room_next;
+	u32 room_ready;
+	u64 room_round;
+	struct list_head in_barred;
 	int error;
 };
 

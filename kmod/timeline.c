@@ -47,8 +47,13 @@
 /* Eventfds of one open file: who has another one of the timeline is not kept from his. */
 #define WATCHES_MAX 64
 
-/* More that poll one open file are woken at the expense of who exported it. */
-#define POLLS_AT_ONCE 8
+/*
+ * More that poll one open file are woken at the expense of who exported it. Each may be an
+ * epoll instance that others wait for in turn, so what one file can cost is what the kernel
+ * lets depend on it, some hundred wake-ups: who signals pays for that once or not at all.
+ */
+#define POLLS_AT_ONCE	2
+#define POLL_COST	(DISTMIND_ENDS_AT_ONCE / 2)
 
 /**
  * struct watch - an eventfd to tell when a value is reached
@@ -131,6 +136,7 @@ struct distmind_timeline *distmind_timeline_create(struct distmind_account *acco
 	spin_lock_init(&timeline->lock);
 	timeline->waiters = RB_ROOT_CACHED;
 	timeline->signallers = RB_ROOT_CACHED;
+	timeline->queues = RB_ROOT;
 	timeline->page->value = value;
 	timeline->page->failed_value = U64_MAX;
 	distmind_ledger_created(DISTMIND_OBJECT_TIMELINE);
@@ -147,7 +153,8 @@ static void timeline_release(struct kref *ref)
 {
 	struct distmind_timeline *timeline = container_of(ref, struct distmind_timeline, ref);
 
-	WARN_ON(!RB_EMPTY_ROOT(&timeline->waiters.rb_root) || atomic_read(&timeline->writers));
+	WARN_ON(!RB_EMPTY_ROOT(&timeline->waiters.rb_root) ||
+		!RB_EMPTY_ROOT(&timeline->queues) || atomic_read(&timeline->writers));
 	put_page(virt_to_page(timeline->page));
 	distmind_account_uncharge(timeline->account, DISTMIND_LIMIT_TIMELINE, 1);
 	distmind_account_put(timeline->account);
@@ -272,7 +279,7 @@ static void call_waiters(struct distmind_timeline *timeline, u32 *budget, struct
 			return;
 		}
 		--*budget;
-		waiter->reached(waiter, ended);
+		waiter->reached(waiter, budget, ended);
 	}
 }
 
@@ -409,7 +416,8 @@ static void opened_put(struct opened *opened)
 	kref_put(&opened->ref, opened_release);
 }
 
-static void sleeper_reached(struct distmind_timeline_waiter *waiter, struct list_head *ended)
+static void sleeper_reached(struct distmind_timeline_waiter *waiter, u32 *budget,
+			    struct list_head *ended)
 {
 	complete(&container_of(waiter, struct sleeper, waiter)->done);
 }
@@ -525,7 +533,8 @@ static void watch_tell(struct distmind_chore *chore)
 	watch_free(watch);
 }
 
-static void watch_reached(struct distmind_timeline_waiter *waiter, struct list_head *ended)
+static void watch_reached(struct distmind_timeline_waiter *waiter, u32 *budget,
+			  struct list_head *ended)
 {
 	struct watch *watch = container_of(waiter, struct watch, waiter);
 
@@ -628,14 +637,17 @@ static void poll_hold(struct distmind_timeline_waiter *waiter)
 	kref_get(&container_of(waiter, struct opened, waiter)->ref);
 }
 
-static void poll_reached(struct distmind_timeline_waiter *waiter, struct list_head *ended)
+static void poll_reached(struct distmind_timeline_waiter *waiter, u32 *budget,
+			 struct list_head *ended)
 {
 	struct opened *opened = container_of(waiter, struct opened, waiter);
 
-	if (are_few(&opened->wait))
+	if (*budget >= POLL_COST - 1 && are_few(&opened->wait)) {
+		*budget -= POLL_COST - 1;
 		wake_up_all(&opened->wait);
-	else if (distmind_account_post(opened->account, &opened->chore))
+	} else if (distmind_account_post(opened->account, &opened->chore)) {
 		return;
+	}
 	opened_put(opened);
 }
 
@@ -710,11 +722,12 @@ static struct file *open_file(struct distmind_account *account,
 
 /*
  * A mapping keeps its file open, and cannot signal: so that it does not count as a
- * writer it has a file of its own, which is none.
+ * writer it has a file of its own, which is none, and counts for who maps it.
  */
 static int timeline_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct opened *opened = file->private_data;
+	struct distmind_account *account;
 	struct file *own;
 
 	if (vma->vm_pgoff || vma_pages(vma) != 1 || !(vma->vm_flags & VM_MAYSHARE))
@@ -722,7 +735,11 @@ static int timeline_mmap(struct file *file, struct vm_area_struct *vma)
 	if (vma->vm_flags & VM_WRITE)
 		return -EACCES;
 	if (opened->writable) {
-		own = open_file(opened->account, opened->timeline, false);
+		account = distmind_account_find();
+		if (IS_ERR(account))
+			return PTR_ERR(account);
+		own = open_file(account, opened->timeline, false);
+		distmind_account_put(account);
 		if (IS_ERR(own))
 			return PTR_ERR(own);
 		vma_set_file(vma, own);

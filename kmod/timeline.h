@@ -20,15 +20,16 @@ struct distmind_timeline;
  * @timeline: which timeline it is armed on
  * @hold: called under the timeline's lock just before the waiter is taken out
  *	of the tree: keeps whatever @reached needs alive; may be NULL
- * @reached: called without a lock, once; does a bounded amount of work; what ends by
- *	it goes to @ended
+ * @reached: called without a lock, once; does a bounded amount of work, and takes what
+ *	exceeds that of a queue from *budget; what ends by it goes to @ended
  */
 struct distmind_timeline_waiter {
 	struct rb_node node;
 	u64 value;
 	struct distmind_timeline *timeline;
 	void (*hold)(struct distmind_timeline_waiter *waiter);
-	void (*reached)(struct distmind_timeline_waiter *waiter, struct list_head *ended);
+	void (*reached)(struct distmind_timeline_waiter *waiter, u32 *budget,
+			struct list_head *ended);
 };
 
 /**
@@ -43,6 +44,7 @@ struct distmind_timeline_waiter {
  * @page: what user space maps: the value and the failure
  * @waiters: by value
  * @signallers: jobs that will signal it, by value, see inherit.c
+ * @queues: that are in @waiters, by gpu and value, see inherit.c
  * @told_ns: when a process has last signalled it, or it was made
  */
 struct distmind_timeline {
@@ -56,6 +58,7 @@ struct distmind_timeline {
 	struct distmind_timeline_page *page;
 	struct rb_root_cached waiters;
 	struct rb_root_cached signallers;
+	struct rb_root queues;
 	u64 told_ns;
 };
 

@@ -19,6 +19,9 @@
 #define BATCH	1000
 #define PATIENCE 60000 /* ms */
 #define NEIGHBOUR 65534 /* another user */
+#define ROUNDS_MAX 1000 /* of exchanges, until somebody else has had the processor */
+#define FEED	64 /* barriers that are fed at once, in two queues */
+#define EXCHANGES 100
 
 FIXTURE(expense)
 {
@@ -80,6 +83,11 @@ static uint64_t spent_ns(clockid_t clock)
 
 	clock_gettime(clock, &now);
 	return now.tv_sec * 1000000000ULL + now.tv_nsec;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a && a < b ? a : b;
 }
 
 /*
@@ -204,6 +212,222 @@ TEST_F_TIMEOUT(expense, an_engine_dies_at_once_however_much_its_job_ends, 120)
 			      DISTMIND_CLASS_STANDARD, 0, &self->vgpu, &self->id));
 }
 
+/*
+ * A tenant that feeds two queues of barriers, each of which ends the next one in the other
+ * queue, for as long as it may: there are always some that end.
+ */
+struct feeder {
+	struct distmind_queue *queues[2];
+	struct distmind_timeline *timeline;
+	uint64_t fed;
+	int stop;
+	int error;
+	pthread_t thread;
+};
+
+/* Those of one queue; again while there is no room for them. */
+static int feed_some(struct feeder *feeder, uint64_t first, int q, struct distmind_batch *batch)
+{
+	int err;
+
+	for (uint64_t i = first + q; i < first + FEED; i += 2) {
+		distmind_batch_barrier(batch);
+		distmind_batch_wait(batch, feeder->timeline, i + 1);
+		distmind_batch_signal(batch, feeder->timeline, i + 2);
+	}
+	do {
+		err = distmind_queue_submit(feeder->queues[q], batch, NULL);
+	} while (err == -EAGAIN && !__atomic_load_n(&feeder->stop, __ATOMIC_ACQUIRE));
+	distmind_batch_clear(batch);
+	return err;
+}
+
+static void *feed(void *arg)
+{
+	struct feeder *feeder = arg;
+	struct distmind_batch *batch;
+	int err = distmind_batch_create(&batch);
+
+	while (!err && !__atomic_load_n(&feeder->stop, __ATOMIC_ACQUIRE)) {
+		err = feed_some(feeder, feeder->fed, 0, batch);
+		if (!err)
+			err = feed_some(feeder, feeder->fed, 1, batch);
+		if (!err)
+			__atomic_store_n(&feeder->fed, feeder->fed + FEED, __ATOMIC_RELEASE);
+	}
+	feeder->error = err;
+	distmind_batch_destroy(batch);
+	return NULL;
+}
+
+/* Returns when it is well under way. */
+static int feeder_start(struct feeder *feeder, struct distmind_vgpu *vgpu)
+{
+	memset(feeder, 0, sizeof(*feeder));
+	for (int q = 0; q < 2; q++) {
+		if (distmind_queue_create(vgpu, DISTMIND_LANE_COMPUTE, 16 * FEED,
+					  &feeder->queues[q]))
+			return -1;
+	}
+	if (distmind_timeline_create(vgpu, 1, &feeder->timeline) ||
+	    pthread_create(&feeder->thread, NULL, feed, feeder))
+		return -1;
+	return distmind_timeline_wait(feeder->timeline, 10 * FEED, PATIENCE);
+}
+
+/* Now, or when it can no more. */
+static void feeder_end(struct feeder *feeder, bool now)
+{
+	__atomic_store_n(&feeder->stop, now, __ATOMIC_RELEASE);
+	pthread_join(feeder->thread, NULL);
+	distmind_queue_destroy(feeder->queues[0]);
+	distmind_queue_destroy(feeder->queues[1]);
+	distmind_timeline_destroy(feeder->timeline);
+}
+
+/* Whether it has fed several times since then. */
+static bool feeds_on(struct feeder *feeder, uint64_t then)
+{
+	return __atomic_load_n(&feeder->fed, __ATOMIC_ACQUIRE) >= then + 4 * FEED;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* What it costs to hand so many jobs back, and how long it takes, in the middle. */
+static int hand_many_back(FIXTURE_DATA(expense) *self, struct distmind_queue *queue, uint64_t *cpu,
+			  uint64_t *wall)
+{
+	uint64_t times[EXCHANGES];
+	struct distmind_batch *batch;
+	int err = distmind_batch_create(&batch);
+
+	*cpu = 0;
+	distmind_batch_launch(batch, 0, 1);
+	for (int i = 0; !err && i < EXCHANGES; i++) {
+		struct distmind_engine_exchange exchange = { .timeout_ms = PATIENCE };
+		uint64_t spent;
+
+		err = distmind_queue_submit(queue, batch, NULL);
+		if (!err)
+			err = distmind_engine_exchange(self->engine, &exchange);
+		if (err)
+			break;
+		exchange.done = exchange.job.id;
+		exchange.timeout_ms = 0;
+		times[i] = spent_ns(CLOCK_MONOTONIC);
+		spent = spent_ns(CLOCK_THREAD_CPUTIME_ID);
+		if (distmind_engine_exchange(self->engine, &exchange) != -ETIMEDOUT)
+			err = -EPROTO;
+		*cpu += spent_ns(CLOCK_THREAD_CPUTIME_ID) - spent;
+		times[i] = spent_ns(CLOCK_MONOTONIC) - times[i];
+	}
+	distmind_batch_destroy(batch);
+	qsort(times, EXCHANGES, sizeof(*times), compare_times);
+	*wall = times[EXCHANGES / 2];
+	return err;
+}
+
+TEST_F_TIMEOUT(expense, an_engine_pays_nothing_for_who_feeds_barriers_meanwhile, 120)
+{
+	uint64_t cpu, wall, alone_cpu = UINT64_MAX, alone_wall = UINT64_MAX;
+	uint64_t fed_cpu = UINT64_MAX, fed_wall = UINT64_MAX, begun;
+	struct distmind_vgpu *neighbour;
+	struct distmind_queue *queue;
+	struct feeder feeder;
+	uint32_t id;
+
+	ASSERT_EQ(0, new_vgpu(self->pool, distmind_engine_gpu(self->engine),
+			      DISTMIND_CLASS_STANDARD, NEIGHBOUR, &neighbour, &id));
+	ASSERT_EQ(0, distmind_queue_create(self->vgpu, DISTMIND_LANE_COMPUTE, 1, &queue));
+	for (int i = 0; i < 3; i++) {
+		ASSERT_EQ(0, hand_many_back(self, queue, &cpu, &wall));
+		alone_cpu = least(cpu, alone_cpu);
+		alone_wall = least(wall, alone_wall);
+	}
+	ASSERT_EQ(0, feeder_start(&feeder, neighbour));
+	/* What it costs at least: the processor may be emulated, and a busy host's. */
+	begun = __atomic_load_n(&feeder.fed, __ATOMIC_ACQUIRE);
+	for (int i = 0; i < 3 || (i < 10 && fed_cpu >= 5 * alone_cpu) ||
+	     (i < ROUNDS_MAX && !feeds_on(&feeder, begun)); i++) {
+		ASSERT_EQ(0, hand_many_back(self, queue, &cpu, &wall));
+		fed_cpu = least(cpu, fed_cpu);
+		fed_wall = least(wall, fed_wall);
+	}
+	EXPECT_TRUE(feeds_on(&feeder, begun));
+	feeder_end(&feeder, true);
+	EXPECT_LT(fed_cpu, 5 * alone_cpu);
+	/* The processor may have others to run first: a few turns of these, and no more. */
+	EXPECT_LT(fed_wall, 20 * alone_wall + 20000000);
+	TH_LOG("%d exchanges cost %llu us alone, %llu us meanwhile; in the middle %llu and %llu us",
+	       EXCHANGES, alone_cpu / 1000ULL, fed_cpu / 1000ULL, alone_wall / 1000ULL,
+	       fed_wall / 1000ULL);
+	distmind_queue_destroy(queue);
+	distmind_vgpu_close(neighbour);
+	EXPECT_EQ(0, distmind_pool_vgpu_delete(self->pool, id));
+}
+
+/* The gpu is served by a process of its own instead. */
+static pid_t serve_apart(FIXTURE_DATA(expense) *self, uint32_t *gpu)
+{
+	uint32_t own = distmind_engine_gpu(self->engine);
+	int ready[2];
+	pid_t pid;
+
+	/* One name, one gpu. */
+	distmind_vgpu_close(self->vgpu);
+	distmind_pool_vgpu_delete(self->pool, self->id);
+	distmind_engine_close(self->engine);
+	if (distmind_pool_gpu_remove(self->pool, own) || pipe(ready))
+		return -1;
+	pid = fork();
+	if (!pid)
+		serve(ready[1]);
+	if (read(ready[0], gpu, sizeof(*gpu)) != sizeof(*gpu))
+		pid = -1;
+	close(ready[0]);
+	close(ready[1]);
+	return pid;
+}
+
+/* As the fixture has it, for its end. */
+static int serve_again(FIXTURE_DATA(expense) *self, uint32_t gpu)
+{
+	int err = distmind_pool_gpu_remove(self->pool, gpu);
+
+	err = err ? err : engine_register(&self->engine);
+	return err ? err : new_vgpu(self->pool, distmind_engine_gpu(self->engine),
+				    DISTMIND_CLASS_STANDARD, 0, &self->vgpu, &self->id);
+}
+
+TEST_F_TIMEOUT(expense, an_engine_dies_at_once_while_somebody_feeds_barriers, 120)
+{
+	struct distmind_vgpu *neighbour;
+	struct feeder feeder;
+	uint32_t id, gpu;
+	uint64_t since;
+	pid_t pid = serve_apart(self, &gpu);
+
+	ASSERT_LT(0, pid);
+	ASSERT_EQ(0, new_vgpu(self->pool, gpu, DISTMIND_CLASS_STANDARD, NEIGHBOUR, &neighbour,
+			      &id));
+	ASSERT_EQ(0, feeder_start(&feeder, neighbour));
+	since = spent_ns(CLOCK_MONOTONIC);
+	kill(pid, SIGKILL);
+	ASSERT_EQ(128 + SIGKILL, child_status(pid));
+	EXPECT_GT(PATIENCE / 20 * 1000000ULL, spent_ns(CLOCK_MONOTONIC) - since);
+	/* Until nothing more is taken. */
+	feeder_end(&feeder, false);
+	EXPECT_EQ(-EOWNERDEAD, feeder.error);
+	distmind_vgpu_close(neighbour);
+	EXPECT_EQ(0, distmind_pool_vgpu_delete(self->pool, id));
+	ASSERT_EQ(0, serve_again(self, gpu));
+}
+
 /* What a signal costs that reaches so many watches, of as many files as that takes. */
 static uint64_t signal_cost(struct distmind_vgpu *vgpu, int watches)
 {
@@ -237,11 +461,6 @@ static uint64_t signal_cost(struct distmind_vgpu *vgpu, int watches)
 	close(event);
 	free(fds);
 	return cost;
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a && a < b ? a : b;
 }
 
 TEST_F_TIMEOUT(expense, a_signal_costs_the_same_however_many_watch, 120)
@@ -301,6 +520,70 @@ static uint64_t ask_cost(FIXTURE_DATA(expense) *self, struct distmind_queue *wat
 	exchange.timeout_ms = 0;
 	distmind_engine_exchange(self->engine, &exchange);
 	return cost;
+}
+
+static int count_of_vgpu(const struct distmind_buffer_record *buffer, void *arg)
+{
+	uint32_t *of = arg;
+
+	of[1] += buffer->vgpu == of[0];
+	return 0;
+}
+
+/* What it costs to delete a neighbour's vgpu that has so many buffers; they go by and by. */
+static uint64_t delete_cost(FIXTURE_DATA(expense) *self, int buffers)
+{
+	struct distmind_vgpu_record record = {
+		.gpu = distmind_engine_gpu(self->engine), .memory = buffers * PAGE, .share = 100,
+		.uid = NEIGHBOUR,
+	};
+	struct distmind_buffer_create create;
+	uint32_t left[2] = { 0 };
+	uint64_t cost;
+	int fd;
+
+	if (distmind_pool_vgpu_create(self->pool, &record) || seteuid(NEIGHBOUR))
+		return 0;
+	fd = open_vgpu(record.id);
+	if (seteuid(0) || fd < 0)
+		return 0;
+	for (int i = 0; i < buffers; i++) {
+		if (buffer_create(fd, PAGE, &create))
+			return 0;
+	}
+	cost = spent_ns(CLOCK_THREAD_CPUTIME_ID);
+	if (distmind_pool_vgpu_delete(self->pool, record.id))
+		return 0;
+	cost = spent_ns(CLOCK_THREAD_CPUTIME_ID) - cost;
+	/* Nothing of it can be used any more, be it there or not. */
+	if (buffer_destroy(fd, create.handle) != -ENODEV)
+		return 0;
+	left[0] = record.id;
+	for (int i = 0; i < PATIENCE; i++) {
+		left[1] = 0;
+		if (distmind_pool_buffers(self->pool, count_of_vgpu, left))
+			return 0;
+		if (!left[1])
+			break;
+		usleep(1000);
+	}
+	close(fd);
+	return left[1] ? 0 : cost;
+}
+
+TEST_F_TIMEOUT(expense, to_delete_a_vgpu_costs_the_same_however_much_it_has, 120)
+{
+	uint64_t few = UINT64_MAX, many = UINT64_MAX;
+
+	/* What it costs at least, as above. */
+	for (int i = 0; i < 3 || (i < 15 && 5 * few <= many); i++) {
+		few = least(delete_cost(self, 1), few);
+		many = least(delete_cost(self, 2000), many);
+	}
+	ASSERT_NE(UINT64_MAX, few);
+	ASSERT_NE(UINT64_MAX, many);
+	EXPECT_GT(5 * few, many)
+		TH_LOG("%llu ns with few, %llu ns with many", few + 0ULL, many + 0ULL);
 }
 
 #define ENTRIES 20000

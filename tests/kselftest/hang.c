@@ -16,6 +16,7 @@
 #define HANG   (SECOND / 20)
 #define HEAP   MiB
 #define LANES  2
+#define STRANGER 65534 /* another user */
 
 FIXTURE(hang)
 {
@@ -33,14 +34,33 @@ FIXTURE(hang)
 	} owners[2];
 };
 
-static int owner_make(struct distmind_pool *pool, uint32_t gpu, struct owner *owner)
+static int owner_make_as(struct distmind_pool *pool, uint32_t gpu, struct owner *owner, uid_t uid)
 {
+	int err;
+
 	owner->record = (struct distmind_vgpu_record){
 		.gpu = gpu, .memory = HEAP, .share = 500, .sched_class = DISTMIND_CLASS_STANDARD,
+		.uid = uid,
 	};
-	return library_vgpu_create(pool, &owner->record, &owner->vgpu) ||
-	       distmind_queue_create(owner->vgpu, DISTMIND_LANE_COMPUTE, 4, &owner->queue) ||
-	       distmind_timeline_create(owner->vgpu, 0, &owner->done);
+	err = distmind_pool_vgpu_create(pool, &owner->record) || seteuid(uid) ||
+	      library_vgpu_open(owner->record.id, &owner->vgpu) ||
+	      distmind_queue_create(owner->vgpu, DISTMIND_LANE_COMPUTE, 4, &owner->queue) ||
+	      distmind_timeline_create(owner->vgpu, 0, &owner->done);
+	return seteuid(0) || err;
+}
+
+static int owner_make(struct distmind_pool *pool, uint32_t gpu, struct owner *owner)
+{
+	return owner_make_as(pool, gpu, owner, 0);
+}
+
+static void owner_end(struct distmind_pool *pool, struct owner *owner)
+{
+	distmind_buffer_destroy(owner->buffer);
+	distmind_timeline_destroy(owner->done);
+	distmind_queue_destroy(owner->queue);
+	distmind_vgpu_close(owner->vgpu);
+	distmind_pool_vgpu_delete(pool, owner->record.id);
 }
 
 FIXTURE_SETUP(hang)
@@ -60,15 +80,8 @@ FIXTURE_SETUP(hang)
 
 FIXTURE_TEARDOWN(hang)
 {
-	for (int i = 0; i < 2; i++) {
-		struct owner *owner = &self->owners[i];
-
-		distmind_buffer_destroy(owner->buffer);
-		distmind_timeline_destroy(owner->done);
-		distmind_queue_destroy(owner->queue);
-		distmind_vgpu_close(owner->vgpu);
-		distmind_pool_vgpu_delete(self->pool, owner->record.id);
-	}
+	for (int i = 0; i < 2; i++)
+		owner_end(self->pool, &self->owners[i]);
 	distmind_pool_gpu_remove(self->pool, self->gpu);
 	distmind_engine_close(self->engine);
 	distmind_pool_close(self->pool);
@@ -339,12 +352,123 @@ TEST_F(hang, a_lane_that_hangs_is_fenced_alone)
 	pthread_join(thread, NULL);
 }
 
-/* An engine in a process of its own, with two lanes, that can be stopped. */
-static pid_t start_engine(uint32_t *gpu)
+/* Two vgpus of one user, of which the first has a job that hangs on lane 0. */
+static int make_strangers(FIXTURE_DATA(hang) *self, struct owner *users,
+			  struct distmind_engine_exchange *stuck)
+{
+	for (int i = 0; i < 2; i++) {
+		if (owner_make_as(self->pool, self->gpu, &users[i], STRANGER))
+			return -1;
+	}
+	if (submit(&users[0], 1) || fetch(self->engine, 0, 10000, stuck))
+		return -1;
+	return hang(self->pool, self->gpu, &users[0]) == -ETIME ? 0 : -1;
+}
+
+/* As one of a user: its next job would take the next lane. */
+TEST_F(hang, whose_job_hangs_gets_no_other_lane_until_that_one_is_back)
+{
+	struct owner *honest = &self->owners[1], users[2] = { 0 };
+	struct distmind_engine_exchange stuck, next;
+
+	ASSERT_EQ(0, make_strangers(self, users, &stuck));
+	/* Neither with the same vgpu nor with another one. */
+	ASSERT_EQ(0, distmind_queue_create(users[0].vgpu, DISTMIND_LANE_COMPUTE, 4,
+					   &users[0].queue));
+	ASSERT_EQ(0, submit(&users[0], 2));
+	ASSERT_EQ(0, submit(&users[1], 1));
+	EXPECT_EQ(-ETIMEDOUT, fetch(self->engine, 1, 100, &next));
+	ASSERT_EQ(0, submit(honest, 1));
+	ASSERT_EQ(0, fetch(self->engine, 1, 10000, &next));
+	EXPECT_EQ(honest->record.id, next.job.vgpu);
+	EXPECT_EQ(-ETIMEDOUT, hand_back(self->engine, &next));
+	EXPECT_EQ(0, distmind_timeline_wait(honest->done, 1, 10000));
+	/* Both go on when the engine has answered. */
+	stuck.done = stuck.job.id;
+	stuck.timeout_ms = 10000;
+	for (int i = 0; i < 2; i++) {
+		ASSERT_EQ(0, distmind_engine_exchange(self->engine, &stuck));
+		stuck.done = stuck.job.id;
+	}
+	EXPECT_EQ(-ETIMEDOUT, hand_back(self->engine, &stuck));
+	EXPECT_EQ(0, distmind_timeline_wait(users[1].done, 1, 10000));
+	for (int i = 0; i < 2; i++)
+		owner_end(self->pool, &users[i]);
+}
+
+/*
+ * A job of the first waits in its queue, and the user owes a lane; the second, which is in a
+ * hurry, waits for that job.
+ */
+static int wait_for_who_owes(struct distmind_pool *pool, struct owner *owes, struct owner *waits)
+{
+	struct distmind_vgpu_record record = waits->record;
+	struct distmind_timeline *step;
+	struct distmind_batch *batch;
+	int err;
+
+	record.sched_class = DISTMIND_CLASS_LATENCY;
+	record.objective_ns = SECOND / 100;
+	err = distmind_pool_vgpu_set(pool, &record, DISTMIND_SET_CLASS | DISTMIND_SET_OBJECTIVE);
+	distmind_timeline_destroy(owes->done);
+	err = err ? err : distmind_timeline_create(owes->vgpu, 0, &owes->done);
+	err = err ? err : distmind_queue_create(owes->vgpu, DISTMIND_LANE_COMPUTE, 4, &owes->queue);
+	err = err ? err : submit(owes, 1);
+	err = err ? err : distmind_timeline_import(waits->vgpu, distmind_timeline_fd(owes->done),
+						   &step);
+	err = err ? err : distmind_batch_create(&batch);
+	if (err)
+		return err;
+	distmind_batch_launch(batch, 0, 1);
+	distmind_batch_wait(batch, step, 1);
+	err = distmind_queue_submit(waits->queue, batch, NULL);
+	distmind_batch_destroy(batch);
+	distmind_timeline_destroy(step);
+	return err;
+}
+
+TEST_F(hang, who_waits_for_a_user_that_owes_a_lane_lends_it_one_but_not_to_itself)
+{
+	struct owner *honest = &self->owners[1], users[2] = { 0 };
+	struct distmind_engine_exchange stuck, next;
+
+	ASSERT_EQ(0, make_strangers(self, users, &stuck));
+	ASSERT_EQ(0, wait_for_who_owes(self->pool, &users[0], &users[1]));
+	EXPECT_EQ(-ETIMEDOUT, fetch(self->engine, 1, 100, &next));
+	distmind_queue_destroy(users[0].queue);
+	ASSERT_EQ(0, wait_for_who_owes(self->pool, &users[0], honest));
+	ASSERT_EQ(0, fetch(self->engine, 1, 10000, &next));
+	EXPECT_EQ(users[0].record.id, next.job.vgpu);
+	next.done = next.job.id;
+	next.timeout_ms = 10000;
+	ASSERT_EQ(0, distmind_engine_exchange(self->engine, &next));
+	EXPECT_EQ(honest->record.id, next.job.vgpu);
+	EXPECT_EQ(-ETIMEDOUT, hand_back(self->engine, &next));
+	hand_back(self->engine, &stuck);
+	for (int i = 0; i < 2; i++)
+		owner_end(self->pool, &users[i]);
+}
+
+/* A block takes a millisecond; between two it looks whether it is to yield. */
+static void run_blocks(struct distmind_engine *engine, struct distmind_engine_exchange *next)
+{
+	const volatile struct distmind_lane_page *page = distmind_engine_lane(engine, next->lane);
+
+	for (next->cookie = next->job.cookie; next->cookie < next->job.blocks; next->cookie++) {
+		if (page->yield)
+			break;
+		usleep(1000);
+	}
+	if (next->cookie < next->job.blocks)
+		next->status = DISTMIND_DONE_YIELDED;
+}
+
+/* An engine in a process of its own, that can be stopped. */
+static pid_t start_engine_of(uint32_t lanes, uint32_t capabilities, uint32_t *gpu)
 {
 	struct distmind_engine_params params = {
 		.name = "stopped", .kind = "test", .memory = HEAP, .numa_node = DISTMIND_NUMA_ANY,
-		.compute_lanes = LANES,
+		.compute_lanes = lanes, .capabilities = capabilities,
 	};
 	struct gpu served;
 	int ends[2];
@@ -354,12 +478,12 @@ static pid_t start_engine(uint32_t *gpu)
 		return -1;
 	pid = fork();
 	if (!pid) {
-		if (gpu_start(&served, &params, NULL))
+		if (gpu_start(&served, &params, run_blocks))
 			_exit(1);
 		*gpu = distmind_engine_gpu(served.engine);
 		if (write(ends[1], gpu, sizeof(*gpu)) != sizeof(*gpu))
 			_exit(1);
-		for (int i = 0; i < LANES; i++)
+		for (uint32_t i = 0; i < lanes; i++)
 			pthread_join(served.lanes[i].thread, NULL);
 		_exit(0);
 	}
@@ -370,11 +494,16 @@ static pid_t start_engine(uint32_t *gpu)
 	return pid;
 }
 
+static pid_t start_engine(uint32_t lanes, uint32_t *gpu)
+{
+	return start_engine_of(lanes, DISTMIND_ENGINE_YIELDS, gpu);
+}
+
 TEST_F(hang, an_engine_that_stops_while_it_has_nothing_to_do_is_noticed)
 {
 	struct owner owner = { 0 };
 	uint32_t gpu;
-	pid_t pid = start_engine(&gpu);
+	pid_t pid = start_engine(LANES, &gpu);
 	int status;
 
 	ASSERT_LT(0, pid);
@@ -398,6 +527,142 @@ TEST_F(hang, an_engine_that_stops_while_it_has_nothing_to_do_is_noticed)
 	distmind_vgpu_close(owner.vgpu);
 	EXPECT_EQ(0, distmind_pool_vgpu_delete(self->pool, owner.record.id));
 	EXPECT_EQ(0, distmind_pool_gpu_remove(self->pool, gpu));
+}
+
+static int submit_blocks(struct owner *owner, uint64_t value, uint32_t blocks)
+{
+	struct distmind_batch *batch;
+	int err = distmind_batch_create(&batch);
+
+	if (err)
+		return err;
+	distmind_batch_launch(batch, 0, blocks);
+	distmind_batch_signal(batch, owner->done, value);
+	err = distmind_queue_submit(owner->queue, batch, NULL);
+	distmind_batch_destroy(batch);
+	return err;
+}
+
+/* Two tenants of an engine in a process of its own, under a policy that asks nobody. */
+static pid_t start_fifo(struct distmind_pool *pool, uint32_t lanes, struct owner *owners,
+			uint32_t *gpu)
+{
+	pid_t pid = start_engine(lanes, gpu);
+
+	memset(owners, 0, 2 * sizeof(*owners));
+	if (pid <= 0 || distmind_pool_gpu_policy(pool, *gpu, "fifo") ||
+	    distmind_pool_gpu_hang(pool, *gpu, HANG) || owner_make(pool, *gpu, &owners[0]) ||
+	    owner_make(pool, *gpu, &owners[1]) || submit_blocks(&owners[0], 1, 3500))
+		return -1;
+	do {
+		if (distmind_pool_vgpu(pool, owners[0].record.id, &owners[0].record))
+			return -1;
+		usleep(1000);
+	} while (!owners[0].record.running);
+	return pid;
+}
+
+/* With another lane, to which nobody comes, and without. */
+TEST_F(hang, an_engine_that_stops_with_a_job_that_nobody_asks_for_is_noticed)
+{
+	struct owner owners[2];
+	int status;
+
+	for (uint32_t lanes = 1; lanes <= LANES; lanes++) {
+		uint32_t gpu;
+		pid_t pid = start_fifo(self->pool, lanes, owners, &gpu);
+
+		ASSERT_LT(0, pid);
+		ASSERT_EQ(0, kill(pid, SIGSTOP));
+		ASSERT_EQ(pid, waitpid(pid, &status, WUNTRACED));
+		ASSERT_EQ(0, submit_blocks(&owners[1], 1, 1));
+		EXPECT_EQ(-EOWNERDEAD, distmind_timeline_wait(owners[1].done, 1, 15000));
+		EXPECT_TRUE(is_lost(self->pool, gpu));
+		EXPECT_GT(0, distmind_timeline_wait(owners[0].done, 1, 0));
+		ASSERT_EQ(0, kill(pid, SIGCONT));
+		EXPECT_EQ(0, child_status(pid));
+		owner_end(self->pool, &owners[0]);
+		owner_end(self->pool, &owners[1]);
+		EXPECT_EQ(0, distmind_pool_gpu_remove(self->pool, gpu));
+	}
+}
+
+/* It is asked whether it is there, and that is all. */
+TEST_F(hang, an_engine_that_has_a_long_job_under_fifo_goes_on_with_it)
+{
+	struct owner owners[2];
+	uint32_t gpu;
+	pid_t pid = start_fifo(self->pool, 1, owners, &gpu);
+
+	ASSERT_LT(0, pid);
+	ASSERT_EQ(0, submit_blocks(&owners[1], 1, 1));
+	ASSERT_EQ(0, distmind_timeline_wait(owners[1].done, 1, 60000));
+	EXPECT_EQ(0, distmind_timeline_wait(owners[0].done, 1, 0));
+	EXPECT_FALSE(is_lost(self->pool, gpu));
+	ASSERT_EQ(0, distmind_pool_vgpu(self->pool, owners[0].record.id, &owners[0].record));
+	EXPECT_LE(1, owners[0].record.preemptions);
+	owner_end(self->pool, &owners[0]);
+	owner_end(self->pool, &owners[1]);
+	EXPECT_EQ(0, distmind_pool_gpu_remove(self->pool, gpu));
+	EXPECT_EQ(0, child_status(pid));
+}
+
+/* An engine that cannot yield, alone with a job that takes a while. */
+static pid_t start_unyielding(struct distmind_pool *pool, struct owner *owner, uint32_t *gpu)
+{
+	pid_t pid = start_engine_of(1, 0, gpu);
+
+	memset(owner, 0, sizeof(*owner));
+	if (pid <= 0 || distmind_pool_gpu_hang(pool, *gpu, HANG) || owner_make(pool, *gpu, owner) ||
+	    submit_blocks(owner, 1, 3500))
+		return -1;
+	do {
+		if (distmind_pool_vgpu(pool, owner->record.id, &owner->record))
+			return -1;
+		usleep(1000);
+	} while (!owner->record.running);
+	return pid;
+}
+
+TEST_F(hang, an_engine_that_cannot_yield_and_stops_is_noticed_though_nobody_else_waits)
+{
+	struct owner owner;
+	uint32_t gpu;
+	pid_t pid = start_unyielding(self->pool, &owner, &gpu);
+	int status;
+
+	ASSERT_LT(0, pid);
+	ASSERT_EQ(0, kill(pid, SIGSTOP));
+	ASSERT_EQ(pid, waitpid(pid, &status, WUNTRACED));
+	EXPECT_EQ(-ETIME, distmind_timeline_wait(owner.done, 1, 10000));
+	EXPECT_TRUE(wait_until_lost(self->pool, gpu));
+	ASSERT_EQ(0, kill(pid, SIGCONT));
+	EXPECT_EQ(0, child_status(pid));
+	owner_end(self->pool, &owner);
+	EXPECT_EQ(0, distmind_pool_gpu_remove(self->pool, gpu));
+}
+
+/* Whoever looks finds it stopped, almost every time; yet it goes on now and then. */
+TEST_F(hang, an_engine_that_is_stopped_again_and_again_keeps_its_job)
+{
+	struct owner owner;
+	uint32_t gpu;
+	pid_t pid = start_unyielding(self->pool, &owner, &gpu);
+	int status;
+
+	ASSERT_LT(0, pid);
+	for (int i = 0; i < 6; i++) {
+		ASSERT_EQ(0, kill(pid, SIGSTOP));
+		ASSERT_EQ(pid, waitpid(pid, &status, WUNTRACED));
+		usleep(900000);
+		ASSERT_EQ(0, kill(pid, SIGCONT));
+		usleep(50000);
+	}
+	EXPECT_EQ(0, distmind_timeline_wait(owner.done, 1, 20000));
+	EXPECT_FALSE(is_lost(self->pool, gpu));
+	owner_end(self->pool, &owner);
+	EXPECT_EQ(0, distmind_pool_gpu_remove(self->pool, gpu));
+	EXPECT_EQ(0, child_status(pid));
 }
 
 TEST_F(hang, a_lane_for_which_nobody_comes_is_out_until_somebody_does)

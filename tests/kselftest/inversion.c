@@ -4,6 +4,7 @@
  * the test. A launch is blocks of a millisecond; one of operation DEAF does not look at
  * the request to yield.
  */
+#include <sys/eventfd.h>
 #include <time.h>
 
 #include "kselftest_harness.h"
@@ -297,6 +298,152 @@ TEST_F(inversion, what_is_submitted_for_who_waits_has_its_rank)
 	ASSERT_EQ(0, submit_waiting(bed, d.urgent, d.step, 1));
 	begin = now_ns();
 	ASSERT_EQ(0, submit(bed, d.low, 0, HELP));
+	ASSERT_EQ(0, distmind_timeline_wait(d.urgent->done, 1, 20000));
+	EXPECT_LT(now_ns() - begin, SOON);
+	distmind_timeline_destroy(d.step);
+}
+
+#define CROWD 20 /* more than a submission looks at, and than lend their place at once */
+
+/* So many queues of the tenant's vgpu, each with a job that waits for what @steps say. */
+static int make_crowd(struct bed *bed, struct tenant *tenant, struct distmind_timeline **steps,
+		      const uint64_t *values, struct distmind_queue **queues)
+{
+	int err = 0;
+
+	for (int i = 0; !err && i < CROWD; i++) {
+		err = distmind_queue_create(tenant->vgpu, DISTMIND_LANE_COMPUTE, 8, &queues[i]);
+		distmind_batch_barrier(bed->batch);
+		distmind_batch_wait(bed->batch, steps[i], values[i]);
+		err = err ? err : distmind_queue_submit(queues[i], bed->batch, NULL);
+		distmind_batch_clear(bed->batch);
+	}
+	return err;
+}
+
+/* A job for each of them fits into its queue. */
+static int deepen_queue(struct tenant *tenant)
+{
+	distmind_queue_destroy(tenant->queue);
+	return distmind_queue_create(tenant->vgpu, DISTMIND_LANE_COMPUTE, CROWD, &tenant->queue);
+}
+
+static void end_crowd(struct distmind_queue **queues)
+{
+	for (int i = 0; i < CROWD; i++)
+		distmind_queue_destroy(queues[i]);
+}
+
+/* Eventfds that watch, and queues of low's own class, all before it. */
+TEST_F(inversion, who_waits_is_found_among_all_others_that_wait)
+{
+	struct distmind_queue *queues[CROWD];
+	struct distmind_timeline *steps[CROWD];
+	struct bed *bed = &self->bed;
+	uint64_t values[CROWD], begin;
+	int event = eventfd(0, 0);
+	struct dependence d;
+
+	ASSERT_EQ(0, make_dependence(bed, &d));
+	for (int i = 0; i < CROWD; i++) {
+		struct distmind_timeline_watch watch = { .value = 1, .eventfd = event };
+
+		ASSERT_EQ(0, call(distmind_timeline_fd(d.low->done),
+				  DISTMIND_IOC_TIMELINE_WATCH, &watch));
+		steps[i] = d.low->done;
+		values[i] = 1;
+	}
+	ASSERT_EQ(0, make_crowd(bed, d.low, steps, values, queues));
+	ASSERT_EQ(0, submit_waiting(bed, d.urgent, d.step, 2));
+	begin = now_ns();
+	/* The second job reaches what the urgent one waits for; the first is before it. */
+	ASSERT_EQ(0, submit(bed, d.low, 0, HELP));
+	ASSERT_EQ(0, submit(bed, d.low, 0, HELP));
+	ASSERT_EQ(0, distmind_timeline_wait(d.urgent->done, 1, 20000));
+	EXPECT_LT(now_ns() - begin, SOON);
+	end_crowd(queues);
+	distmind_timeline_destroy(d.step);
+	close(event);
+}
+
+/* Each job of a batch is waited for by somebody, the last one by one in a hurry. */
+TEST_F(inversion, who_waits_for_the_last_of_a_batch_is_found)
+{
+	struct distmind_timeline *steps[CROWD], *last;
+	struct distmind_queue *queues[CROWD];
+	struct bed *bed = &self->bed;
+	uint64_t values[CROWD], begin;
+	struct dependence d;
+
+	ASSERT_EQ(0, make_dependence(bed, &d));
+	for (int i = 0; i < CROWD; i++) {
+		ASSERT_EQ(0, distmind_timeline_create(d.low->vgpu, 0, &steps[i]));
+		values[i] = 1;
+	}
+	ASSERT_EQ(0, make_crowd(bed, d.low, steps, values, queues));
+	ASSERT_EQ(0, distmind_timeline_import(d.urgent->vgpu,
+					      distmind_timeline_fd(steps[CROWD - 1]), &last));
+	ASSERT_EQ(0, submit_waiting(bed, d.urgent, last, 1));
+	for (int i = 0; i < CROWD; i++) {
+		distmind_batch_launch(bed->batch, 0, HELP / 10);
+		distmind_batch_signal(bed->batch, steps[i], 1);
+	}
+	begin = now_ns();
+	ASSERT_EQ(0, deepen_queue(d.low));
+	ASSERT_EQ(0, distmind_queue_submit(d.low->queue, bed->batch, NULL));
+	distmind_batch_clear(bed->batch);
+	ASSERT_EQ(0, distmind_timeline_wait(d.urgent->done, 1, 20000));
+	EXPECT_LT(now_ns() - begin, SOON);
+	end_crowd(queues);
+	distmind_timeline_destroy(last);
+	for (int i = 0; i < CROWD; i++)
+		distmind_timeline_destroy(steps[i]);
+	distmind_timeline_destroy(d.step);
+}
+
+/* Queues of the latency class, one for each of low's jobs. */
+TEST_F(inversion, a_helper_has_the_rank_of_those_that_were_too_many_later)
+{
+	struct distmind_timeline *steps[CROWD];
+	struct distmind_queue *queues[CROWD];
+	struct bed *bed = &self->bed;
+	uint64_t values[CROWD], begin;
+	struct dependence d;
+
+	ASSERT_EQ(0, make_dependence(bed, &d));
+	ASSERT_EQ(0, deepen_queue(d.low));
+	begin = now_ns();
+	for (int i = 0; i < CROWD; i++) {
+		steps[i] = d.step;
+		values[i] = i + 1;
+		ASSERT_EQ(0, submit(bed, d.low, 0, HELP / 6));
+	}
+	ASSERT_EQ(0, make_crowd(bed, d.urgent, steps, values, queues));
+	ASSERT_EQ(0, distmind_timeline_wait(d.low->done, CROWD, 20000));
+	EXPECT_LT(now_ns() - begin, SOON);
+	end_crowd(queues);
+	distmind_timeline_destroy(d.step);
+}
+
+/* The one that waited first is gone: the others wait on. */
+TEST_F(inversion, another_one_lends_its_rank_when_the_first_is_gone)
+{
+	struct distmind_timeline *steps[CROWD];
+	struct distmind_queue *queues[CROWD];
+	struct bed *bed = &self->bed;
+	uint64_t values[CROWD], begin;
+	struct dependence d;
+
+	ASSERT_EQ(0, make_dependence(bed, &d));
+	for (int i = 0; i < CROWD; i++) {
+		steps[i] = d.step;
+		values[i] = 1;
+	}
+	ASSERT_EQ(0, make_crowd(bed, d.urgent, steps, values, queues));
+	ASSERT_EQ(0, submit_waiting(bed, d.urgent, d.step, 1));
+	begin = now_ns();
+	ASSERT_EQ(0, submit(bed, d.low, 0, HELP));
+	end_crowd(queues);
 	ASSERT_EQ(0, distmind_timeline_wait(d.urgent->done, 1, 20000));
 	EXPECT_LT(now_ns() - begin, SOON);
 	distmind_timeline_destroy(d.step);

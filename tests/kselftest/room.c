@@ -15,6 +15,7 @@
 #define HEAP (4 * MiB)
 #define SECOND 1000000000ULL
 #define HANG (SECOND / 5)
+#define STRANGER 65534 /* another user */
 
 enum {
 	OP_SHORT,
@@ -136,18 +137,22 @@ FIXTURE_TEARDOWN(room)
 	distmind_pool_close(self->pool);
 }
 
-/* With a buffer of that size. */
-static int tenant_start(FIXTURE_DATA(room) *self, struct tenant *tenant, int gpu,
-			uint32_t class, uint64_t size)
+/* With a buffer of that size, opened by that user. */
+static int tenant_start_as(FIXTURE_DATA(room) *self, struct tenant *tenant, int gpu,
+			   uint32_t class, uint64_t size, uid_t uid)
 {
 	int err;
 
 	tenant->record = (struct distmind_vgpu_record){
 		.gpu = distmind_engine_gpu(self->gpus[gpu].engine),
 		.memory = 2 * HEAP, .share = 300, .sched_class = class,
-		.objective_ns = class == DISTMIND_CLASS_LATENCY ? SECOND / 100 : 0,
+		.objective_ns = class == DISTMIND_CLASS_LATENCY ? SECOND / 100 : 0, .uid = uid,
 	};
-	err = library_vgpu_create(self->pool, &tenant->record, &tenant->vgpu);
+	err = distmind_pool_vgpu_create(self->pool, &tenant->record);
+	if (!err)
+		err = seteuid(uid);
+	if (!err)
+		err = library_vgpu_open(tenant->record.id, &tenant->vgpu);
 	if (!err)
 		err = distmind_queue_create(tenant->vgpu, DISTMIND_LANE_COMPUTE, 64, &tenant->queue);
 	if (!err)
@@ -155,7 +160,13 @@ static int tenant_start(FIXTURE_DATA(room) *self, struct tenant *tenant, int gpu
 	if (!err)
 		err = distmind_buffer_create(tenant->vgpu, size, DISTMIND_BUFFER_DATA,
 					     &tenant->buffer);
-	return err;
+	return seteuid(0) ? -errno : err;
+}
+
+static int tenant_start(FIXTURE_DATA(room) *self, struct tenant *tenant, int gpu,
+			uint32_t class, uint64_t size)
+{
+	return tenant_start_as(self, tenant, gpu, class, size, 0);
 }
 
 static int submit(FIXTURE_DATA(room) *self, struct tenant *tenant, uint32_t operation,
@@ -350,6 +361,54 @@ TEST_F(room, who_has_the_room_of_a_latency_job_is_asked_for_it)
 	EXPECT_LE(asks ? 10 : 0, __atomic_load_n(&yields, __ATOMIC_SEQ_CST));
 }
 
+/* Until its job waits for room, for at most 20 s. */
+static bool waits_for_room(struct tenant *tenant)
+{
+	struct distmind_queue_room room;
+
+	for (int i = 0; i < 20000; i++) {
+		if (!distmind_queue_room(tenant->queue, &room) && room.waited_ns)
+			return true;
+		usleep(1000);
+	}
+	return false;
+}
+
+#define HOPELESS 12
+
+/* Those of the crowd wait for one of a higher class, which does not make way for them. */
+TEST_F(room, those_for_whom_nobody_makes_way_keep_no_latency_job_from_its_room)
+{
+	struct tenant *holder = &self->tenants[0], *urgent = &self->tenants[1];
+	struct tenant crowd[HOPELESS] = { 0 };
+	uint64_t start;
+
+	if (strcmp(variant->policy, "slo"))
+		SKIP(return, "under this policy nobody is asked");
+	ASSERT_EQ(0, tenant_start(self, holder, 0, DISTMIND_CLASS_STANDARD, HEAP / 4 * 3));
+	ASSERT_EQ(0, tenant_start(self, urgent, 0, DISTMIND_CLASS_LATENCY, HEAP / 2));
+	ASSERT_EQ(0, submit(self, holder, OP_SPIN, holder->buffer));
+	ASSERT_TRUE(have_started(1));
+	for (int i = 0; i < HOPELESS; i++) {
+		ASSERT_EQ(0, tenant_start(self, &crowd[i], 0, DISTMIND_CLASS_BEST_EFFORT,
+					  HEAP / 2));
+		ASSERT_EQ(0, submit(self, &crowd[i], OP_SHORT, crowd[i].buffer));
+		ASSERT_TRUE(waits_for_room(&crowd[i]));
+	}
+	for (int i = 0; i < 5; i++) {
+		start = now_ns();
+		ASSERT_EQ(0, submit(self, urgent, OP_SHORT, urgent->buffer));
+		ASSERT_EQ(0, wait_for(urgent, 5000));
+		EXPECT_GT(SECOND, now_ns() - start);
+		ASSERT_TRUE(have_started(i + 2));
+	}
+	__atomic_store_n(&enough, true, __ATOMIC_SEQ_CST);
+	for (int i = 0; i < HOPELESS; i++) {
+		EXPECT_EQ(0, wait_for(&crowd[i], 20000));
+		tenant_stop(self->pool, &crowd[i]);
+	}
+}
+
 TEST_F(room, only_those_are_asked_whose_room_is_needed)
 {
 	struct tenant *large = &self->tenants[0], *small = &self->tenants[1];
@@ -430,6 +489,32 @@ TEST_F(room, who_needs_no_room_runs_past_those_that_wait_for_it)
 	EXPECT_EQ(0, wait_for(holder, 20000));
 }
 
+/* Also if it is of a tenant whose other queue waits, and has a claim. */
+TEST_F(room, what_uses_no_memory_does_not_wait_with_others_of_its_tenant)
+{
+	struct tenant *holder = &self->tenants[0], *waiter = &self->tenants[1];
+	struct distmind_timeline *done;
+	struct distmind_queue *queue;
+
+	ASSERT_EQ(0, tenant_start(self, holder, 0, DISTMIND_CLASS_BEST_EFFORT, HEAP / 4 * 3));
+	ASSERT_EQ(0, submit(self, holder, OP_DEAF, holder->buffer));
+	ASSERT_TRUE(have_started(1));
+	ASSERT_EQ(0, tenant_start(self, waiter, 0, DISTMIND_CLASS_STANDARD, HEAP / 4 * 3));
+	ASSERT_EQ(0, submit(self, waiter, OP_SHORT, waiter->buffer));
+	EXPECT_EQ(-ETIMEDOUT, wait_for(waiter, 50));
+	ASSERT_EQ(0, distmind_queue_create(waiter->vgpu, DISTMIND_LANE_COMPUTE, 1, &queue));
+	ASSERT_EQ(0, distmind_timeline_create(waiter->vgpu, 0, &done));
+	distmind_batch_launch(self->batch, OP_SHORT, 1);
+	distmind_batch_number(self->batch, 1);
+	distmind_batch_signal(self->batch, done, 1);
+	ASSERT_EQ(0, distmind_queue_submit(queue, self->batch, NULL));
+	EXPECT_EQ(0, distmind_timeline_wait(done, 1, 5000));
+	distmind_queue_destroy(queue);
+	distmind_timeline_destroy(done);
+	__atomic_store_n(&enough, true, __ATOMIC_SEQ_CST);
+	EXPECT_EQ(0, wait_for(waiter, 20000));
+}
+
 /* The owner has been bound elsewhere while somebody's job runs on what it had exported. */
 TEST_F(room, an_importers_endless_job_gives_back_what_its_owner_needs_elsewhere)
 {
@@ -466,9 +551,9 @@ static uint64_t run_many(FIXTURE_DATA(room) *self, struct tenant *tenant, int co
 	return now_ns() - start;
 }
 
-/* Queues of a tenant, each with a job for which there is no room. */
+/* Queues of a tenant, each with a job for which there is no room; it signals a value, or 0. */
 static int add_to_crowd(FIXTURE_DATA(room) *self, struct tenant *crowd,
-			struct distmind_queue **queues, int from, int to)
+			struct distmind_queue **queues, int from, int to, uint64_t value)
 {
 	for (int i = from; i < to; i++) {
 		if (distmind_queue_create(crowd->vgpu, DISTMIND_LANE_COMPUTE, 1, &queues[i]))
@@ -476,6 +561,8 @@ static int add_to_crowd(FIXTURE_DATA(room) *self, struct tenant *crowd,
 		distmind_batch_clear(self->batch);
 		distmind_batch_launch(self->batch, OP_SHORT, 1);
 		distmind_batch_range(self->batch, crowd->buffer, 0, HEAP);
+		if (value)
+			distmind_batch_signal(self->batch, crowd->done, value);
 		if (distmind_queue_submit(queues[i], self->batch, NULL))
 			return -1;
 	}
@@ -498,13 +585,13 @@ TEST_F(room, a_crowd_that_waits_for_room_is_no_worse_for_others_than_a_few)
 	ASSERT_EQ(0, wait_for(crowd, 20000));
 	importer = pin(pinned);
 	ASSERT_LE(0, importer);
-	ASSERT_EQ(0, add_to_crowd(self, crowd, queues, 0, 16));
+	ASSERT_EQ(0, add_to_crowd(self, crowd, queues, 0, 16, 0));
 	ASSERT_NE(UINT64_MAX, run_many(self, other, 50));
 	for (int i = 0; i < 3; i++) {
 		took = run_many(self, other, 200);
 		beside_few = took < beside_few ? took : beside_few;
 	}
-	ASSERT_EQ(0, add_to_crowd(self, crowd, queues, 16, 500));
+	ASSERT_EQ(0, add_to_crowd(self, crowd, queues, 16, 500, 0));
 	/* Each of them is tried once, in turns with the other. */
 	ASSERT_NE(UINT64_MAX, run_many(self, other, 600));
 	for (int i = 0; i < 3; i++) {
@@ -520,6 +607,73 @@ TEST_F(room, a_crowd_that_waits_for_room_is_no_worse_for_others_than_a_few)
 		distmind_queue_destroy(queues[i]);
 	close(importer);
 	distmind_buffer_destroy(pinned);
+}
+
+/* Each within the limit, and not one behind the other. */
+TEST_F(room, all_that_a_pin_keeps_out_fail_however_many_they_are)
+{
+	struct tenant *crowd = &self->tenants[0];
+	struct distmind_queue *queues[100];
+	struct distmind_buffer *pinned;
+	uint64_t start;
+	int importer;
+
+	ASSERT_EQ(0, hang_after(self, HANG));
+	ASSERT_EQ(0, tenant_start(self, crowd, 0, DISTMIND_CLASS_STANDARD, HEAP));
+	ASSERT_EQ(0, distmind_buffer_create(crowd->vgpu, HEAP / 4, DISTMIND_BUFFER_DATA, &pinned));
+	ASSERT_EQ(0, submit(self, crowd, OP_SHORT, pinned));
+	ASSERT_EQ(0, wait_for(crowd, 20000));
+	importer = pin(pinned);
+	ASSERT_LE(0, importer);
+	start = now_ns();
+	for (int i = 0; i < 100; i++)
+		ASSERT_EQ(0, add_to_crowd(self, crowd, queues, i, i + 1, ++crowd->value));
+	EXPECT_EQ(-EBUSY, wait_for(crowd, 20000));
+	for (int i = 0; i < 100; i++) {
+		struct distmind_queue_room room;
+
+		while (!distmind_queue_room(queues[i], &room) && !room.error &&
+		       now_ns() - start < 5 * SECOND)
+			usleep(1000);
+		EXPECT_EQ(-EBUSY, room.error);
+	}
+	/* With sixteen at a time it was seven times the limit. */
+	EXPECT_GT(4 * HANG, now_ns() - start);
+	for (int i = 0; i < 100; i++)
+		distmind_queue_destroy(queues[i]);
+	close(importer);
+	distmind_buffer_destroy(pinned);
+}
+
+TEST_F(room, who_waits_for_another_user_learns_for_what_and_not_for_whom)
+{
+	struct tenant *holder = &self->tenants[0], *waiter = &self->tenants[1];
+	struct distmind_queue_room room;
+	int importer;
+
+	ASSERT_EQ(0, tenant_start(self, holder, 0, DISTMIND_CLASS_BEST_EFFORT, HEAP / 4));
+	ASSERT_EQ(0, tenant_start_as(self, waiter, 0, DISTMIND_CLASS_LATENCY, HEAP, STRANGER));
+	ASSERT_EQ(0, submit(self, holder, OP_SHORT, holder->buffer));
+	ASSERT_EQ(0, wait_for(holder, 20000));
+	importer = pin(holder->buffer);
+	ASSERT_LE(0, importer);
+	ASSERT_EQ(0, submit(self, waiter, OP_SHORT, waiter->buffer));
+	do {
+		ASSERT_EQ(0, seteuid(STRANGER));
+		ASSERT_EQ(0, distmind_queue_room(waiter->queue, &room));
+		ASSERT_EQ(0, seteuid(0));
+	} while (room.cause != DISTMIND_ROOM_PINNED);
+	EXPECT_EQ(DISTMIND_ROOM_HIDDEN, room.buffer);
+	EXPECT_EQ(DISTMIND_ROOM_HIDDEN, room.vgpu);
+	EXPECT_EQ(0, room.pid);
+	EXPECT_STREQ("", room.device);
+	EXPECT_EQ(holder->record.gpu, room.gpu);
+	/* Who may see everything sees that. */
+	ASSERT_EQ(0, distmind_queue_room(waiter->queue, &room));
+	EXPECT_EQ(holder->record.id, room.vgpu);
+	EXPECT_EQ(getpid(), room.pid);
+	close(importer);
+	EXPECT_EQ(0, wait_for(waiter, 20000));
 }
 
 /* Its queue's end asks it to yield, which it does not. Its engine keeps its memory. */
