@@ -156,7 +156,7 @@ $(US_CTL_TESTS): UNIT_LIBS += $(O)/unit/lib/common.a -linih -lcrypto -lxxhash
 
 .SECONDARY: $(call us_objects,$(EXAMPLE_SRC))
 $(O)/examples/train $(O)/examples/serve $(O)/examples/infer: $(call us_objects,$(EXAMPLE_NET_SRC))
-$(O)/examples/infer: $(call us_objects,$(MODEL_SRC))
+$(O)/examples/infer: $(call us_objects,$(MODEL_SRC) userspace/common/text_file.c)
 $(O)/examples/infer: EXAMPLE_LIBS = -lcrypto -lxxhash -ljansson
 $(O)/examples/%: $(O)/obj/userspace/examples/%.o $(LIB_LINK)
 	@mkdir -p $(@D)

@@ -18,7 +18,7 @@ FUZZ_CC ?= clang
 FUZZ := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
 FUZZ_CFLAGS = -std=gnu11 -O1 -g -Wall -Wextra -Werror -D_GNU_SOURCE -Iuapi -Iuserspace/libdistmind \
 	-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-FUZZ_SRC = $(MODEL_SRC) $(wildcard userspace/memory/wire.c)
+FUZZ_SRC = $(MODEL_SRC) userspace/common/text_file.c $(wildcard userspace/memory/wire.c)
 
 .PHONY: fuzz fuzz-build $(FUZZ:%=fuzz-%) $(FUZZ:%=fuzz-keep-%)
 fuzz-build: $(FUZZ:%=$(O)/fuzz/%)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <syslog.h>
 #include <unistd.h>
 
@@ -126,6 +127,7 @@ static void every_key_of_the_memory_pool_is_read(void **state)
 	assert_string_equal(config.models.pool, "red");
 	assert_string_equal(config.models.socket, "/run/models");
 	assert_int_equal(config.models.hot_half_life_us, 300000000);
+	assert_int_equal(read_text("[host]\naddress = fd00::12\n", &config), 0);
 	assert_int_equal(read_text("[donor]\nmemory = 0\n", &config), 0);
 	assert_int_equal(config.models.donor_memory, 0);
 }
@@ -137,6 +139,10 @@ static void errors_of_the_memory_pool_name_the_fix(void **state)
 	(void)state;
 	expect_error("[host]\nname = a host\n", 2, "is not a name: write letters");
 	expect_error("[host]\nname =\n", 2, "write 1 to 63 characters");
+	expect_error("[host]\naddress = node3\n", 2, "\"node3\" is not an address in numbers");
+	expect_error("[host]\naddress = 10.0.0.300\n", 2, "write one such as 10.0.0.12");
+	expect_error("[host]\naddress = 10.0.0.1 10.0.0.2\n", 2, "is not an address in numbers");
+	expect_error("[host]\naddress =\n", 2, "is not an address in numbers");
 	expect_error("[donor]\nmemory = much\n", 2, "such as 8G, or 0");
 	expect_error("[donor]\nmemory = 4K\n", 2, "is not an amount of memory");
 	expect_error("[cache]\nmemory = all\n", 2, "memory: \"all\" is not an amount");
@@ -269,7 +275,43 @@ static void a_missing_file_is_told_apart(void **state)
 	(void)state;
 	assert_int_equal(config_read("/nonexistent/distmindd.conf", &config, error), -ENOENT);
 	assert_contains(error, "/nonexistent/distmindd.conf: No such file");
-	assert_int_equal(config_read("/tmp", &config, error), -EIO);
+}
+
+/* They would be read for ever, or waited for. */
+static void what_is_no_file_of_settings_is_refused(void **state)
+{
+	char pipe[sizeof(path) + 8];
+	const char *const others[] = { "/dev/zero", "/tmp", pipe };
+	struct config config;
+
+	(void)state;
+	snprintf(pipe, sizeof(pipe), "%s.pipe", path);
+	assert_int_equal(mkfifo(pipe, 0600), 0);
+	for (size_t i = 0; i < COUNT(others); i++) {
+		assert_int_equal(config_read(others[i], &config, error), -EINVAL);
+		assert_int_equal(strncmp(error, others[i], strlen(others[i])), 0);
+		assert_contains(error, ": it is a directory, a device or a pipe: name a regular");
+	}
+	unlink(pipe);
+}
+
+/* The largest that is read, and a byte more. */
+static void a_file_of_settings_has_a_limit(void **state)
+{
+	static char text[INI_FILE_MAX + 2];
+	struct config config;
+
+	(void)state;
+	for (size_t i = 0; i < INI_FILE_MAX + 1; i++)
+		text[i] = i % 64 ? '#' : '\n';
+	assert_int_equal(read_text(text, &config), -EFBIG);
+	assert_contains(error, "it is larger than 1048576 bytes, which no such file is: name the right");
+	assert_int_equal(strncmp(error, path, strlen(path)), 0);
+	text[INI_FILE_MAX] = '\0';
+	assert_int_equal(read_text(text, &config), 0);
+	/* It is not looked for the end of what has no end in sight. */
+	assert_int_equal(truncate(path, 1LL << 40), 0);
+	assert_int_equal(config_read(path, &config, error), -EFBIG);
 }
 
 static void the_sample_is_right_and_holds_the_defaults(void **state)
@@ -313,6 +355,8 @@ int main(void)
 		cmocka_unit_test(unknown_words_are_answered_with_the_known_ones),
 		cmocka_unit_test(what_is_no_line_of_a_config_is_told),
 		cmocka_unit_test(a_missing_file_is_told_apart),
+		cmocka_unit_test(what_is_no_file_of_settings_is_refused),
+		cmocka_unit_test(a_file_of_settings_has_a_limit),
 		cmocka_unit_test(the_sample_is_right_and_holds_the_defaults),
 	};
 

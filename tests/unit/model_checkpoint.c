@@ -110,6 +110,25 @@ static void refuses_an_index_that_lies(void **state)
 				    error), -ENOENT);
 }
 
+static void refuses_an_index_that_is_none(void **state)
+{
+	const char *path = files_path("model.safetensors.index.json");
+	struct model_checkpoint checkpoint;
+	char error[MODEL_ERROR_LEN];
+
+	(void)state;
+	unlink(path);
+	assert_int_equal(model_checkpoint_open(&checkpoint, &path, 1, error), -ENOENT);
+	assert_int_equal(symlink("/dev/zero", path), 0);
+	assert_int_equal(model_checkpoint_open(&checkpoint, &path, 1, error), -EINVAL);
+	assert_contains(error, "index.json: it is a directory, a device or a pipe");
+	unlink(path);
+	files_write("model.safetensors.index.json", "", 0);
+	assert_int_equal(truncate(path, MODEL_SAFETENSORS_HEADER_MAX + 1), 0);
+	assert_int_equal(model_checkpoint_open(&checkpoint, &path, 1, error), -EFBIG);
+	assert_contains(error, "index.json: it is larger than ");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -117,6 +136,7 @@ int main(void)
 		cmocka_unit_test(refuses_a_tensor_in_two_files),
 		cmocka_unit_test(follows_an_index),
 		cmocka_unit_test(refuses_an_index_that_lies),
+		cmocka_unit_test(refuses_an_index_that_is_none),
 	};
 
 	return cmocka_run_group_tests_name("model_checkpoint", tests, files_setup, files_teardown);

@@ -112,6 +112,12 @@ static void says_which_line_is_wrong(void **state)
 		assert_contains(error, cases[i].reason);
 	}
 	assert_int_equal(model_order_read(&order, files_path("none"), names, 2, error), -ENOENT);
+	/* One line that does not end. */
+	assert_int_equal(model_order_read(&order, "/dev/zero", names, 2, error), -EINVAL);
+	assert_contains(error, "/dev/zero: it is a directory, a device or a pipe");
+	assert_int_equal(truncate(files_path("order"), MODEL_ORDER_FILE_MAX + 1), 0);
+	assert_int_equal(model_order_read(&order, files_path("order"), names, 2, error), -EFBIG);
+	assert_contains(error, "order: it is larger than ");
 }
 
 int main(void)

@@ -5,6 +5,8 @@
 #include "model_files.h"
 
 #include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define A(dtype, shape, begin, end) \
 	"\"a\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":[" #begin "," #end "]}"
@@ -150,6 +152,11 @@ static void maps_files(void **state)
 	assert_int_equal(model_safetensors_open(&file, files_path("none"), error), -ENOENT);
 	assert_contains(error, "none: No such file");
 	assert_int_equal(model_safetensors_open(&file, files_directory, error), -EINVAL);
+	/* A pipe that nobody writes to is not waited for. */
+	assert_int_equal(mkfifo(files_path("pipe"), 0600), 0);
+	alarm(10);
+	assert_int_equal(model_safetensors_open(&file, files_path("pipe"), error), -EINVAL);
+	alarm(0);
 	free(bytes);
 }
 

@@ -13,6 +13,13 @@ void hash_free(struct hash *table)
 	*table = (struct hash){ 0 };
 }
 
+void hash_clear(struct hash *table)
+{
+	if (table->count)
+		memset(table->slots, 0, table->size * sizeof(*table->slots));
+	table->count = 0;
+}
+
 /* The first slot from there on that is free or has that hash. */
 static struct hash_slot *probe(const struct hash *table, uint64_t hash, size_t at)
 {

@@ -30,6 +30,8 @@ struct hash {
 };
 
 void hash_free(struct hash *table);
+/* It is empty then, and its memory stays, for others. */
+void hash_clear(struct hash *table);
 /* Several of the same hash can be there. -ENOMEM. */
 int hash_add(struct hash *table, uint64_t hash, uintptr_t value);
 /* So many can be added then without a lack of memory. -ENOMEM. */

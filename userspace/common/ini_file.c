@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "ini_file.h"
 
+#include "text_file.h"
+
 #include <errno.h>
 #include <ini.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int ini_file_complain(struct ini_file *file, const char *format, ...)
@@ -72,19 +76,27 @@ static int handle(void *user, const char *section, const char *name, const char 
 				  known);
 }
 
-/* inih's fgets(); it is here to count lines. */
+/* As fgets(), which inih expects; it is here to count lines. */
 static char *read_line(char *buf, int room, void *stream)
 {
 	struct ini_file *file = stream;
-	char *line = fgets(buf, room, file->stream);
+	size_t left = (size_t)(file->end - file->next), len = (size_t)room - 1;
+	const char *newline;
 
-	if (!line)
+	if (!left)
 		return NULL;
+	len = len < left ? len : left;
+	newline = memchr(file->next, '\n', len);
+	if (newline)
+		len = (size_t)(newline + 1 - file->next);
+	memcpy(buf, file->next, len);
+	buf[len] = '\0';
+	file->next += len;
 	file->line++;
-	if (!strchr(line, '\n') && !feof(file->stream))
+	if (!newline && file->next != file->end)
 		ini_file_complain(file, "the line is too long: keep it below %d characters",
 				  room - 1);
-	return line;
+	return buf;
 }
 
 int ini_file_read(const char *path, const struct ini_key *keys, size_t count, void *settings,
@@ -93,23 +105,18 @@ int ini_file_read(const char *path, const struct ini_key *keys, size_t count, vo
 	struct ini_file file = {
 		.path = path, .keys = keys, .count = count, .settings = settings, .error = error,
 	};
-	int line;
+	char why[TEXT_FILE_ERROR_LEN], *text;
+	size_t size;
+	int err = text_file_read(path, INI_FILE_MAX, &text, &size, why), line;
 
-	file.stream = fopen(path, "re");
-	if (!file.stream) {
-		int err = -errno;
-
-		snprintf(error, INI_FILE_ERROR_LEN, "%s: %s: name a file that can be read", path,
-			 strerror(-err));
+	if (err) {
+		snprintf(error, INI_FILE_ERROR_LEN, "%s: %s", path, why);
 		return err;
 	}
+	file.next = text;
+	file.end = text + size;
 	line = ini_parse_stream(read_line, &file, handle, &file);
-	if (ferror(file.stream)) {
-		fclose(file.stream);
-		snprintf(error, INI_FILE_ERROR_LEN, "%s: cannot be read", path);
-		return -EIO;
-	}
-	fclose(file.stream);
+	free(text);
 	/* inih knows of lines that are neither, and only says which is the first. */
 	if (line > 0 && (!file.error_line || line < file.error_line)) {
 		file.error_line = 0;

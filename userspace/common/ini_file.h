@@ -9,9 +9,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #define INI_FILE_ERROR_LEN 512
+#define INI_FILE_MAX (1U << 20) /* bytes */
 
 struct ini_file;
 
@@ -27,8 +27,8 @@ struct ini_key {
 
 /* A file that is being read. */
 struct ini_file {
-	FILE *stream;
 	const char *path;
+	const char *next, *end; /* what is still to be read */
 	const struct ini_key *keys;
 	size_t count;
 	void *settings;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "checkpoint.h"
 
+#include "../common/text_file.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -167,12 +169,17 @@ static int compare(const struct model_checkpoint *checkpoint, const char *index,
 
 static int open_index(struct model_checkpoint *checkpoint, const char *index, char *error)
 {
+	char why[TEXT_FILE_ERROR_LEN], *text;
 	struct file_list list = { 0 };
 	json_error_t json_error;
 	json_t *root, *map;
-	int err;
+	size_t size;
+	int err = text_file_read(index, MODEL_SAFETENSORS_HEADER_MAX, &text, &size, why);
 
-	root = json_load_file(index, JSON_REJECT_DUPLICATES, &json_error);
+	if (err)
+		return model_error(error, err, "%s: %s", index, why);
+	root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &json_error);
+	free(text);
 	if (!root)
 		return model_error(error, -EINVAL, "%s: byte %d: %s: fetch it again", index,
 				   json_error.position, json_error.text);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "order.h"
 
+#include "../common/text_file.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -235,21 +237,21 @@ static int read_line(struct reader *reader, char *text)
 
 static int read_lines(struct reader *reader)
 {
-	FILE *file = fopen(reader->path, "re");
-	char *text = NULL;
-	size_t room = 0;
-	int err = 0;
+	char why[TEXT_FILE_ERROR_LEN], *text, *line, *end;
+	size_t size;
+	int err = text_file_read(reader->path, MODEL_ORDER_FILE_MAX, &text, &size, why);
 
-	if (!file)
-		return model_error(reader->error, -errno, "%s: %s", reader->path, strerror(errno));
-	while (!err && getline(&text, &room, file) >= 0) {
+	if (err)
+		return model_error(reader->error, err, "%s: %s", reader->path, why);
+	for (line = text; !err && line < text + size; line = end + 1) {
+		end = memchr(line, '\n', (size_t)(text + size - line));
+		if (!end)
+			end = text + size;
+		*end = '\0';
 		reader->number++;
-		err = read_line(reader, text);
+		err = read_line(reader, line);
 	}
-	if (!err && ferror(file))
-		err = model_error(reader->error, -EIO, "%s: cannot be read", reader->path);
 	free(text);
-	fclose(file);
 	return err;
 }
 

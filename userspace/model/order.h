@@ -21,6 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define MODEL_ORDER_FILE_MAX (64U << 20) /* bytes */
+
 struct model_order_layer {
 	char *name;
 	uint32_t tensors; /* how many of the order's, after those of the layers before */

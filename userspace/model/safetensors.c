@@ -308,7 +308,8 @@ int model_safetensors_parse(struct model_safetensors *file, const char *path, co
 
 int model_safetensors_open(struct model_safetensors *file, const char *path, char *error)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), err;
+	/* A pipe is refused, not waited for. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err;
 	struct stat status;
 	void *data;
 

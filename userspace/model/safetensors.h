@@ -6,8 +6,9 @@
  * every type and shape, that each tensor is as large as its shape says, and that
  * they cover the data without overlap, gap or rest.
  *
- * A file that somebody truncates while it is mapped ends the process by SIGBUS,
- * as with every mapping: a checkpoint is written once and not in place.
+ * A file that somebody truncates while it is mapped ends the process by SIGBUS, as
+ * with every mapping, unless it catches that, as distmindctl does: a checkpoint is
+ * written once and not in place.
  */
 #ifndef DISTMIND_MODEL_SAFETENSORS_H
 #define DISTMIND_MODEL_SAFETENSORS_H

@@ -6,6 +6,7 @@
 #include "log.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,6 +197,20 @@ static int read_path(struct ini_file *file, const struct ini_key *key, const cha
 	return read_text(file, key, value);
 }
 
+static int read_address(struct ini_file *file, const struct ini_key *key, const char *value)
+{
+	const struct addrinfo hints = { .ai_flags = AI_NUMERICHOST };
+	struct addrinfo *found;
+
+	if (!*value || getaddrinfo(value, NULL, &hints, &found))
+		return ini_file_complain(file,
+					 "%s: \"%s\" is not an address in numbers: write one such "
+					 "as 10.0.0.12",
+					 key->name, value);
+	freeaddrinfo(found);
+	return read_text(file, key, value);
+}
+
 static int read_memory(struct ini_file *file, const struct ini_key *key, const char *value)
 {
 	uint64_t bytes;
@@ -268,7 +283,7 @@ static const struct ini_key keys[] = {
 	{ "pool", "lost-gpu-keep", read_keep, 0, 0, 0 },
 	{ "log", "level", read_level, 0, 0, 0 },
 	TEXT("host", "name", read_text, host, 1),
-	TEXT("host", "address", read_text, address, 0),
+	TEXT("host", "address", read_address, address, 0),
 	{ "donor", "memory", read_memory, offsetof(struct config, models.donor_memory), 0, 0 },
 	TEXT("donor", "spool", read_path, spool, 0),
 	TEXT("donor", "rdma-device", read_text, rdma_device, 1),
