@@ -27,7 +27,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../userspace/memory/client.h"
+#include "../../userspace/memory/loader.h"
 #include "../../userspace/memory/donor.h"
 #include "../../userspace/memory/registration.h"
 #include "../../userspace/model/chunk.h"
@@ -65,7 +65,7 @@ struct bare {
 struct load {
 	struct image image;
 	struct memory_fabric *fabric;
-	struct memory_client *client;
+	struct memory_loader *loader;
 	struct memory_registration registration;
 	struct memory_piece pieces[CHUNKS_MAX];
 	uint32_t groups;
@@ -187,7 +187,7 @@ static double load_checked(struct load *load, enum memory_check check)
 	double begin = bench_now();
 
 	load->quiet = false;
-	if (!memory_client_load(load->client, &request, &ops, load, reason))
+	if (!memory_loader_load(load->loader, &request, &ops, load, reason))
 		bench_die("%s", reason);
 	while (!load->quiet) {
 		if (poll(&news, 1, -1) < 0)
@@ -232,17 +232,17 @@ static void describe_pieces(struct load *load)
 
 static void load_open(struct load *load, const char *address, const char *donor_address)
 {
-	const struct memory_client_options options = { .depth = DEPTH, .read_size = READ_SIZE };
+	const struct memory_loader_options options = { .depth = DEPTH, .read_size = READ_SIZE };
 	struct sockaddr_storage donor = address_of(donor_address);
 	char reason[MEMORY_REASON_LEN];
 
 	if (memory_fabric_open(&load->fabric, address, reason) ||
-	    memory_client_open(&load->client, load->fabric, &options, reason))
+	    memory_loader_open(&load->loader, load->fabric, &options, reason))
 		bench_die("%s", reason);
 	if (memory_registration_begin(&load->registration, load->fabric, load->memory,
 				      load->image.size, -1, reason))
 		bench_die("%s", reason);
-	if (memory_client_donor_add(load->client, "donor", &donor) != 0)
+	if (memory_loader_donor_add(load->loader, "donor", &donor) != 0)
 		bench_die("cannot add the donor");
 	describe_pieces(load);
 }
@@ -422,7 +422,7 @@ int main(int argc, char **argv)
 	ibv_dereg_mr(load.bare.mr);
 	rdma_dereg_mr(load.bare.messages);
 	rdma_destroy_ep(load.bare.id);
-	memory_client_close(load.client);
+	memory_loader_close(load.loader);
 	memory_registration_end(&load.registration);
 	memory_fabric_close(load.fabric);
 	distmind_buffer_destroy(buffer);

@@ -27,6 +27,7 @@ struct etcd_server {
 	pid_t pid;
 	uint16_t port;
 	uint16_t health; /* where it says how it is, in the clear */
+	const char *quota; /* bytes that it may have; NULL: its own limit. Set before */
 	/* Set before it is created: paths; it then wants certificates of its clients. */
 	const char *ca, *certificate, *key;
 	char client[64], peer[64]; /* URLs */
@@ -118,6 +119,8 @@ static inline void etcd_server_spawn(struct etcd_server *server)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent)
 			_exit(1);
+		if (server->quota)
+			setenv("ETCD_QUOTA_BACKEND_BYTES", server->quota, 1);
 		fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
 		dup2(fd, STDOUT_FILENO);
 		dup2(fd, STDERR_FILENO);

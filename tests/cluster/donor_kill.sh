@@ -91,8 +91,5 @@ check models.are_pushed models_are_pushed
 check kill.with_a_replica_every_load_completes loads_survive
 grep '^killed' "$work/output" | sed 's/^/# /'
 check kill.without_one_the_missing_is_named loads_name_what_is_missing
-[ $tap_failed -eq 0 ] || tail -n 50 "$work/daemon" | sed 's/^/# daemon: /'
-ask 2 end
-ask 3 end
-stop TERM $daemon
+end_hosts
 finish

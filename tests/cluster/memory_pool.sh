@@ -27,9 +27,9 @@ models_are_spread() {
 	distmindctl model push --replicas 2 twice "$work/mlp.st" &&
 		distmindctl model push once "$work/flat.st" &&
 		until_true pool_keeps "models['once']['state'] == models['twice']['state'] == 'available'" &&
-		distmindctl model show once --map &&
+		until_true all_is_given && distmindctl model show once --map &&
 		distmindctl -j model show once --map >"$work/map" &&
-		grep -q host2 "$work/map" && grep -q host3 "$work/map"
+		grep -q host2 "$work/map" && grep -q host3 "$work/map" && ! grep -q host1 "$work/map"
 }
 
 same_bits() { # FORM
@@ -51,8 +51,13 @@ damage_is_found_and_repaired() {
 		    for part in range(1, 17):
 		        patterns.write(data[part * step:part * step + 64])
 	PYTHON
-	ask 3 damage1 && same_bits direct &&
-		until_true pool_keeps "hosts['host3']['damaged'] > 0 and hosts['host2']['damaged'] == 0" &&
+	ask 3 damage1 && same_bits direct || return
+	# Of a donor that was slow, the other one may have taken all over.
+	for _ in 1 2 3 4 5 6 7 8; do
+		pool_keeps "hosts['host3']['damaged'] > 0" && break
+		same_bits direct || return
+	done
+	until_true pool_keeps "hosts['host3']['damaged'] > 0 and hosts['host2']['damaged'] == 0" &&
 		grep -q 'event=chunk-damaged host=host3' "$work/daemon" &&
 		until_true pool_keeps "models['twice']['copies'] == 2" || return
 	# What the load has not read, and what was repaired and is damaged anew, is for verify.
@@ -130,6 +135,7 @@ outlives_the_catalog() {
 tuned_copy_reads_what_is_its_own() {
 	distmindctl model push base "$work/base.st" && distmindctl model push tuned "$work/tuned.st" &&
 		until_true pool_keeps "models['base']['state'] == models['tuned']['state'] == 'available'" &&
+		until_true all_is_given &&
 		"$infer" --model base --json >"$work/base" &&
 		"$infer" --file "$work/tuned.st" --json >"$work/file" &&
 		"$infer" --model tuned --json >"$work/tuned" &&
@@ -156,15 +162,21 @@ evicted_model_is_not_read_again() {
 }
 
 # The memory that it comes through is used more than once.
-larger_than_its_staging() {
-	distmindctl model push --replicas 2 wide "$work/wide.st" &&
-		until_true pool_keeps "models['wide']['state'] == 'available'" &&
+comes_through_staging() {
+	until_true pool_keeps "models['wide']['state'] == 'available'" && until_true all_is_given &&
 		"$infer" --file "$work/wide.st" --json >"$work/file" &&
 		"$infer" --model wide --form staged --json >"$work/wide" &&
 		holds "wide['checksum'] == file['checksum'] and wide['form'] == 'staged' and
 			wide['bytes'] > 16 << 20 and
-			wide['read_bytes'] > 0.99 * wide['bytes']" wide file &&
-		distmindctl model delete wide
+			wide['read_bytes'] > 0.99 * wide['bytes']" wide file
+}
+
+larger_than_its_staging() {
+	local rc=0
+
+	distmindctl model push --replicas 2 wide "$work/wide.st" || return
+	comes_through_staging || { rc=$?; distmindctl model show wide --map; distmindctl host list; }
+	distmindctl model delete wide && return $rc
 }
 
 deletes() {
@@ -175,24 +187,20 @@ plan 16
 configure 0
 echo "hot-half-life = 5s" >>"$work/conf"
 "$make_model" mlp "$work/mlp.st"
-"$make_model" flat --size 8388608 "$work/flat.st"
+# Small enough to be read three times within the half-life above on the slowest kernel.
+"$make_model" flat --size 2097152 "$work/flat.st"
 # 7 MB, so that a chunk more or less does not count.
 "$make_model" mlp "$work/base.st" --width 640 --layers 6
 "$make_model" tune "$work/base.st" "$work/tuned.st" --share 0.05
-"$make_model" mlp "$work/wide.st" --width 1152 --layers 6
+# None of its bytes are those of the others, which this host's cache has.
+"$make_model" mlp "$work/wide.st" --seed 2 --width 1152 --layers 6
 check catalog.starts start_etcd
 start_engine cpu0 256M
 vm-barrier catalog 3
 check pool.has_all_hosts all_hosts_join
 check push.spreads_chunks_over_donors models_are_spread
 check load.has_the_bits_of_the_file same_bits direct
-# On the debug kernel the load that finds the damage gives up: other donors answer too late.
-if [ "$DISTMIND_GUEST" = uml-debug ]; then
-	tap_number=$((tap_number + 1))
-	echo "ok $tap_number load.finds_damage_and_has_it_repaired # SKIP fails on the debug kernel, see above"
-else
-	check load.finds_damage_and_has_it_repaired damage_is_found_and_repaired
-fi
+check load.finds_damage_and_has_it_repaired damage_is_found_and_repaired
 check hot.gets_a_copy_of_its_own hot_model_is_copied
 check hot.loses_it_when_it_has_cooled cold_model_is_shed
 check donor.killed_leaves_its_replicas survives_a_donor
@@ -204,8 +212,5 @@ check dedupe.reads_only_what_the_gpu_lacks tuned_copy_reads_what_is_its_own
 check cache.brings_back_what_was_evicted evicted_model_is_not_read_again
 check load.staged_may_be_larger_than_its_staging larger_than_its_staging
 check delete.leaves_nothing deletes
-[ $tap_failed -eq 0 ] || sed 's/^/# daemon: /' "$work/daemon"
-ask 2 end
-ask 3 end
-stop TERM $daemon
+end_hosts
 finish

@@ -3,11 +3,12 @@
  * The memory pool over RDMA: chunks of donors arrive bit by bit as they are,
  * whoever dies meanwhile. One guest; donors are processes of their own, so that
  * they can be killed. time-limit: 600
+ * part: userspace
  */
 #include <errno.h>
 #include <poll.h>
 
-#include "../../userspace/memory/client.h"
+#include "../../userspace/memory/loader.h"
 #include "../../userspace/memory/registration.h"
 #include "kselftest_harness.h"
 #include "memory_test.h"
@@ -27,7 +28,7 @@ FIXTURE(memory)
 	struct chunks chunks;
 	struct process donors[DONORS];
 	struct memory_fabric *fabric;
-	struct memory_client *client;
+	struct memory_loader *loader;
 	struct memory_registration registration;
 	uint8_t *target;
 	struct story story;
@@ -69,7 +70,7 @@ FIXTURE_SETUP(memory)
 
 FIXTURE_TEARDOWN(memory)
 {
-	memory_client_close(self->client);
+	memory_loader_close(self->loader);
 	memory_registration_end(&self->registration);
 	memory_fabric_close(self->fabric);
 	for (int i = 0; i < DONORS; i++)
@@ -80,21 +81,21 @@ FIXTURE_TEARDOWN(memory)
 
 static int reader_start(FIXTURE_DATA(memory) *self)
 {
-	const struct memory_client_options options = { .depth = 4, .read_size = READ_SIZE };
+	const struct memory_loader_options options = { .depth = 4, .read_size = READ_SIZE };
 	char name[] = "host0";
 	struct sockaddr_storage address;
 
 	self->target = aligned_alloc(4096, (self->chunks.total + 4095) / 4096 * 4096);
 	memset(self->target, 0xEE, self->chunks.total);
 	if (memory_fabric_open(&self->fabric, local, self->reason) ||
-	    memory_client_open(&self->client, self->fabric, &options, self->reason))
+	    memory_loader_open(&self->loader, self->fabric, &options, self->reason))
 		return -1;
 	if (memory_registration_begin(&self->registration, self->fabric, self->target,
 				      self->chunks.total, -1, self->reason))
 		return -1;
 	for (int i = 0; i < DONORS; i++, name[4]++) {
 		address = address_of(i);
-		if (memory_client_donor_add(self->client, name, &address) != i)
+		if (memory_loader_donor_add(self->loader, name, &address) != i)
 			return -1;
 	}
 	return 0;
@@ -154,7 +155,7 @@ static struct memory_transfer *load(FIXTURE_DATA(memory) *self, const char *cons
 	if (!request.deadline_ns)
 		request.deadline_ns = 20000 * NS_PER_MS;
 	self->story = (struct story){ 0 };
-	return memory_client_load(self->client, &request, &story_ops, &self->story, self->reason);
+	return memory_loader_load(self->loader, &request, &story_ops, &self->story, self->reason);
 }
 
 /* Until it is quiet, or so many groups are there. */
@@ -220,7 +221,7 @@ TEST_F_TIMEOUT(memory, chunks_of_several_donors_arrive_group_by_group, 150)
 	for (int i = 0; i < DONORS; i++) {
 		struct memory_reader_donor stats;
 
-		ASSERT_EQ(0, memory_client_donor_stats(self->client, i, &stats));
+		ASSERT_EQ(0, memory_loader_donor_stats(self->loader, i, &stats));
 		EXPECT_TRUE(stats.connected);
 		EXPECT_NE(0, stats.bytes);
 		EXPECT_EQ(0, stats.failures);
@@ -277,7 +278,7 @@ TEST_F_TIMEOUT(memory, without_a_replica_it_fails_by_its_deadline_and_names_what
 		ASSERT_EQ(1, poll(&fd, 1, 10000));
 		memory_fabric_dispatch(self->fabric);
 		if (self->story.ended && !self->story.quiet)
-			memory_client_missing(self->client, transfer, count_missing, &missing);
+			memory_loader_missing(self->loader, transfer, count_missing, &missing);
 	}
 	EXPECT_EQ(-ETIMEDOUT, self->story.progress.err);
 	EXPECT_LE(clock_ns() - begin, 3000 * NS_PER_MS);
@@ -326,13 +327,13 @@ TEST_F_TIMEOUT(memory, a_cancelled_load_becomes_quiet_and_leaves_no_pins, 150)
 	ASSERT_NE(NULL, transfer);
 	ASSERT_TRUE(wait_for(self, 1));
 	ASSERT_FALSE(self->story.ended);
-	memory_client_cancel(self->client, transfer);
+	memory_loader_cancel(self->loader, transfer);
 	ASSERT_TRUE(wait_for(self, ALL));
 	EXPECT_EQ(-ECANCELED, self->story.progress.err);
 	ASSERT_NE(NULL, load(self, spread, 1, (struct memory_load_request){ 0 }));
 	ASSERT_TRUE(wait_for(self, ALL));
 	EXPECT_TRUE(arrived(self));
-	memory_client_donor_stats(self->client, 0, &stats);
+	memory_loader_donor_stats(self->loader, 0, &stats);
 	EXPECT_EQ(0, stats.in_flight);
 }
 
@@ -353,8 +354,8 @@ TEST_F_TIMEOUT(memory, registrations_end_with_the_fabric_at_the_latest, 120)
 	EXPECT_EQ(NULL, other.mr);
 	ASSERT_EQ(0, memory_registration_begin(&other, self->fabric, self->target, MiB, -1,
 					       self->reason));
-	memory_client_close(self->client);
-	self->client = NULL;
+	memory_loader_close(self->loader);
+	self->loader = NULL;
 	memory_fabric_close(self->fabric);
 	self->fabric = NULL;
 	EXPECT_EQ(NULL, other.mr);
@@ -362,12 +363,19 @@ TEST_F_TIMEOUT(memory, registrations_end_with_the_fabric_at_the_latest, 120)
 }
 
 /* As when the device goes: whoever waits is told, and nothing new begins. */
-TEST_F_TIMEOUT(memory, a_client_that_fails_ends_what_is_under_way, 120)
+TEST_F_TIMEOUT(memory, a_loader_that_fails_ends_what_is_under_way, 120)
 {
 	ASSERT_EQ(0, reader_start(self)) TH_LOG("%s", self->reason);
 	/* Of donors that are not there. */
 	ASSERT_NE(NULL, load(self, spread, 1, (struct memory_load_request){ 0 }));
-	memory_client_fail(self->client, -ENODEV, "the device is gone");
+	memory_loader_fail(self->loader, -ENODEV, "the device is gone");
+	EXPECT_FALSE(memory_loader_over(self->loader));
+	while (!memory_loader_over(self->loader)) {
+		struct pollfd fd = { .fd = memory_fabric_fd(self->fabric), .events = POLLIN };
+
+		ASSERT_EQ(1, poll(&fd, 1, 10000));
+		memory_fabric_dispatch(self->fabric);
+	}
 	EXPECT_EQ(MEMORY_LOAD_FAILED, self->story.progress.state);
 	EXPECT_EQ(-ENODEV, self->story.progress.err);
 	EXPECT_STREQ("the device is gone", self->story.progress.reason);

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
+# part: userspace
 # Models of the memory pool on one host, which is donor and gpu host at once: stored,
 # found again, computed with, shared, deleted.
 # time-limit: 300
@@ -159,6 +160,53 @@ user_pays_for_what_he_loads() {
 		distmindctl model delete big
 }
 
+# A user acquires vgpus of 16 MB, one after the other, loads 7 MB for each, lets the vgpu go and
+# keeps the weights in another process. The model is put out and the daemon told of nothing.
+hoards() {
+	/usr/bin/python3 - <<-'PYTHON'
+		import json, os, socket, subprocess, sys
+		LOADER = '''
+		import json, os, socket, sys
+		for fd in os.listdir("/proc/self/fd"):
+		    try:
+		        with open("/proc/self/fdinfo/" + fd) as info:
+		            for line in info:
+		                if line.startswith("distmind-vgpu:"):
+		                    vgpu = int(line.split()[1])
+		    except OSError:
+		        pass
+		daemon = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+		daemon.connect("/run/distmind/distmindd.sock")
+		daemon.send(json.dumps({"op": "load", "model": "mlp", "vgpu": vgpu, "wait": True}).encode())
+		answer, fds, _, _ = socket.recv_fds(daemon, 65536, 8)
+		parent = socket.socket(fileno=int(sys.argv[1]))
+		socket.send_fds(parent, [answer], fds[:1])
+		'''
+		LOADER = LOADER.replace("\n\t\t", "\n")
+		def load():
+		    mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+		    subprocess.run(["distmindctl", "run", "--memory", "16M", "--share", "1", "--",
+		                    "/usr/bin/python3", "-c", LOADER, str(its.fileno())],
+		                   pass_fds=[its.fileno()], check=True)
+		    answer, fds, _, _ = socket.recv_fds(mine, 65536, 8)
+		    answer = json.loads(answer)
+		    print(answer)
+		    return answer, fds
+		kept = [load() for _ in range(4)]
+		paid = [len(fds) for _, fds in kept]
+		for _, fds in kept:
+		    for fd in fds:
+		        os.close(fd)
+		again, _ = load()
+		sys.exit(not (paid == [1, 1, 0, 0] and again["ok"] and kept[2][0]["errno"] == "EDQUOT"))
+	PYTHON
+}
+
+user_pays_for_what_he_keeps() {
+	export -f hoards
+	as_user bash -c hoards && distmindctl model evict mlp && distmindctl buffer list
+}
+
 # A vgpu of root's stays root's, also where a user got its descriptor.
 user_may_not_load_for_others() {
 	! distmindctl run --memory 20M --share 10 -- setpriv --reuid 65534 --regid 65534 \
@@ -238,7 +286,7 @@ chmod 755 "$work"
 memory=96
 printf '[donor]\nmemory = 96M\n\n[catalog]\npath = %s/catalog\n' "$work" >"$work/conf"
 
-plan 26
+plan 27
 start_engine cpu0 ${memory}M
 gpu=$(distmindctl -j gpu show cpu0 | grep -o '"id": [0-9]*' | head -n 1 | tr -dc 0-9)
 start_daemon --config "$work/conf"
@@ -262,6 +310,7 @@ check user.may_load user_may_load
 check user.may_not_change user_may_not_change
 check user.needs_the_right_to_read others_need_the_right_to_read
 check user.pays_for_what_he_loads user_pays_for_what_he_loads
+check user.pays_for_what_he_keeps user_pays_for_what_he_keeps
 check user.may_not_load_for_others user_may_not_load_for_others
 check user.may_not_crowd_others_out user_may_not_crowd_others_out
 check push.refuses_bad_files bad_files_are_refused

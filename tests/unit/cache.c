@@ -244,6 +244,65 @@ static void what_can_never_fit_puts_nothing_out(void **state)
 	assert_int_equal(evictions(*state), 0);
 }
 
+/* Loads want it again and again, and then it is kept, or not. */
+static int keep_hot(struct cache *cache, uint32_t number, uint32_t size, uint64_t second)
+{
+	struct model_chunk wanted = make(number);
+
+	wanted.size = size;
+	assert_int_equal(model_digest_make(bytes, size, &wanted.digest), 0);
+	wanted.checksum = model_checksum(bytes, size);
+	for (uint64_t i = 0; i < 10; i++)
+		assert_null(cache_pin(cache, &wanted, (second + i) * SECOND));
+	return cache_keep(cache, &wanted, bytes, second * SECOND, (second + 9) * SECOND);
+}
+
+#define SMALL (CHUNK / 8)
+#define SMALLS (SIZE / SMALL)
+
+/* A cache full of small chunks, which were then used in another order than they lie. */
+static void fill_with_small(struct cache *cache, struct model_chunk *small)
+{
+	for (uint32_t i = 0; i < SMALLS; i++) {
+		small[i] = make(i);
+		small[i].size = SMALL;
+		assert_int_equal(model_digest_make(bytes, SMALL, &small[i].digest), 0);
+		small[i].checksum = model_checksum(bytes, SMALL);
+		assert_null(cache_pin(cache, &small[i], SECOND));
+		assert_int_equal(cache_keep(cache, &small[i], bytes, SECOND, SECOND), 0);
+	}
+	for (uint32_t i = 0; i < SMALLS; i++)
+		cache_unpin(cache, cache_pin(cache, &small[i * 29 % SMALLS], (2 + i) * SECOND),
+			    false);
+}
+
+static void a_large_chunk_puts_out_as_much_as_it_needs(void **state)
+{
+	struct model_chunk small[SMALLS];
+
+	fill_with_small(*state, small);
+	assert_int_equal(keep_hot(*state, 1000, CHUNK, 1000), 0);
+	assert_int_equal(evictions(*state), CHUNK / SMALL);
+}
+
+static void a_chunk_that_is_refused_puts_nothing_out(void **state)
+{
+	struct cache_chunk *pinned[SMALLS / 4];
+	struct model_chunk small[SMALLS];
+
+	fill_with_small(*state, small);
+	/* So that no row of those that could go is long enough. */
+	for (uint32_t i = 0; i < SMALLS / 4; i++)
+		assert_non_null(pinned[i] = cache_pin(*state, &small[4 * i], 999 * SECOND));
+	assert_int_equal(keep_hot(*state, 1000, CHUNK, 1000), -ENOSPC);
+	assert_int_equal(evictions(*state), 0);
+	/* But one that fits between them is taken. */
+	assert_int_equal(keep_hot(*state, 1001, 3 * SMALL, 1100), 0);
+	assert_int_equal(evictions(*state), 3);
+	for (uint32_t i = 0; i < SMALLS / 4; i++)
+		cache_unpin(*state, pinned[i], false);
+}
+
 static void what_was_asked_for_long_ago_is_forgotten(void **state)
 {
 	load_all(*state, 0, ROOM, 1);
@@ -285,6 +344,8 @@ int main(void)
 		CACHE_TEST(what_is_pinned_stays),
 		CACHE_TEST(a_load_that_has_a_chunk_twice_uses_it_once),
 		CACHE_TEST(what_can_never_fit_puts_nothing_out),
+		CACHE_TEST(a_large_chunk_puts_out_as_much_as_it_needs),
+		CACHE_TEST(a_chunk_that_is_refused_puts_nothing_out),
 		CACHE_TEST(what_was_asked_for_long_ago_is_forgotten),
 		CACHE_TEST(a_chunk_of_another_size_is_another_chunk),
 	};

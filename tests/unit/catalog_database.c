@@ -13,8 +13,16 @@ static char error[CATALOG_ERROR_LEN];
 
 static int open_database(struct catalog_database **database)
 {
+	int err;
+
 	error[0] = '\0';
-	return catalog_database_open(database, bed.path, error);
+	err = catalog_database_open(database, bed.path, error);
+	if (err)
+		return err;
+	err = catalog_database_check(*database, error);
+	if (err)
+		catalog_database_close(*database);
+	return err;
 }
 
 static int put(struct catalog_database *database, const char *key, const void *value, size_t size)
@@ -214,6 +222,54 @@ static void damage_is_told_not_hidden(void **state)
 	free(file);
 }
 
+static int write_in(struct catalog_store *store, const char *key, struct outcome *outcome)
+{
+	struct catalog_write write = { key, "x", 1, 0 };
+
+	forget(outcome);
+	assert_int_equal(catalog_store_txn(store, &(struct catalog_txn){
+		.writes = &write, .write_count = 1,
+	}, keep_outcome, outcome), 0);
+	wait_until(outcome->calls);
+	return outcome->err;
+}
+
+/* A file is open before all of it was read, and what is found then is told whoever asks. */
+static void a_damaged_row_is_told_to_whoever_asks_and_left_alone(void **state)
+{
+	struct outcome outcome = { 0 };
+	struct catalog_database *database;
+	struct catalog_store *store;
+	char *file, *after, *value;
+	size_t size, after_size;
+
+	(void)state;
+	assert_int_equal(open_database(&database), 0);
+	assert_int_equal(put_text(database, "ka", "this will be damaged"), 0);
+	assert_int_equal(put_text(database, "kb", "this will not"), 0);
+	catalog_database_close(database);
+	file = read_file(bed.path, &size);
+	value = memmem(file, size, "will be damaged", 15);
+	assert_non_null(value);
+	value[0] ^= 1;
+	write_file(bed.path, file, size);
+	store = bed_open();
+	assert_int_equal(catalog_store_range(store, "kb", CATALOG_ONE, keep_outcome, &outcome), 0);
+	wait_until(outcome.calls);
+	assert_int_equal(outcome.err, -EIO);
+	assert_contains(outcome.error, "is damaged (ka)");
+	assert_contains(outcome.error, "restore it from a copy");
+	assert_int_equal(write_in(store, "kc", &outcome), -EIO);
+	assert_contains(outcome.error, "is damaged (ka)");
+	forget(&outcome);
+	catalog_store_close(store);
+	after = read_file(bed.path, &after_size);
+	assert_int_equal(after_size, size);
+	assert_memory_equal(after, file, size);
+	free(file);
+	free(after);
+}
+
 static void a_file_that_is_something_else_is_not_touched(void **state)
 {
 	static const char *const foreign[] = {
@@ -376,6 +432,33 @@ static void what_cannot_be_written_is_named(void **state)
 	assert_int_equal(in_child(open_as_nobody), -EACCES);
 	assert_contains(error, bed.path);
 	assert_int_equal(chmod(bed.directory, 0700), 0);
+}
+
+/* A file that somebody removes is written on, but nobody would find that again. */
+static void a_file_that_was_taken_away_acknowledges_nothing(void **state)
+{
+	struct catalog_database *database;
+	char aside[sizeof(bed.path) + 8];
+
+	(void)state;
+	snprintf(aside, sizeof(aside), "%s.aside", bed.path);
+	assert_int_equal(open_database(&database), 0);
+	change_some(database);
+	assert_int_equal(rename(bed.path, aside), 0);
+	assert_int_equal(put_text(database, "kd", "lost"), -EIO);
+	assert_contains(error, "was removed or replaced");
+	assert_int_equal(catalog_database_revision(database), 5);
+	/* Another one in its place is not it. */
+	write_file(bed.path, "", 0);
+	assert_int_equal(put_text(database, "kd", "lost"), -EIO);
+	check_some(database, 5);
+	/* It is back. */
+	assert_int_equal(rename(aside, bed.path), 0);
+	assert_int_equal(put_text(database, "kd", "kept"), 0);
+	catalog_database_close(database);
+	assert_int_equal(open_database(&database), 0);
+	assert_int_equal(catalog_database_revision(database), 6);
+	catalog_database_close(database);
 }
 
 static void history_does_not_grow_for_ever(void **state)
@@ -732,11 +815,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_log_torn_at_any_byte_is_what_it_was_before),
 		TEST(damage_is_told_not_hidden),
+		TEST(a_damaged_row_is_told_to_whoever_asks_and_left_alone),
 		TEST(a_file_that_is_something_else_is_not_touched),
 		TEST(a_journal_of_an_earlier_version_is_named),
 		TEST(a_newer_format_is_left_to_who_wrote_it),
 		TEST(a_second_process_is_kept_out),
 		TEST(what_cannot_be_written_is_named),
+		TEST(a_file_that_was_taken_away_acknowledges_nothing),
 		TEST(history_does_not_grow_for_ever),
 		TEST(a_disk_that_fails_at_any_moment_loses_nothing_acknowledged),
 		TEST(a_file_that_cannot_grow_loses_nothing),

@@ -2,6 +2,7 @@
 /* What can go wrong between the catalog and etcd. */
 #include "../catalog/host.h"
 
+#include "../../userspace/catalog/encode.h"
 #include "../../userspace/catalog/etcd.h"
 #include "../../userspace/catalog/http.h"
 
@@ -38,6 +39,7 @@ static void addresses_are_checked(void **state)
 {
 	static const char *const bad[] = {
 		"", "localhost:2379", "http://", "ftp://x", "http://a,", "http://a,b", ",http://a",
+		"http://a,,http://b", "http://a b:1", "http://a:99999", "http://a:port",
 	};
 	char error[CATALOG_ERROR_LEN];
 	struct catalog_store *store;
@@ -46,7 +48,10 @@ static void addresses_are_checked(void **state)
 	for (size_t i = 0; i < COUNT(bad); i++) {
 		assert_null(catalog_etcd_open(bed.loop, bad[i], &no_tls, 100, error));
 		assert_contains(error, "write http://HOST:2379");
+		assert_int_equal(catalog_etcd_check(bad[i], error), -EINVAL);
+		assert_contains(error, "endpoints: ");
 	}
+	assert_int_equal(catalog_etcd_check("http://a:1/,https://b:2", error), 0);
 	store = catalog_etcd_open(bed.loop, "http://a:1/,https://b:2", &no_tls, 100, error);
 	assert_non_null(store);
 	catalog_store_close(store);
@@ -313,6 +318,112 @@ static void a_watch_of_what_was_compacted_says_so(void **state)
 	catalog_http_close(http);
 }
 
+/*
+ * A server of FAT keys, whose values are empty at first and as large as they can be from then on,
+ * and from which no more than THROUGH bytes come through at once.
+ */
+
+#define FAT 40
+#define FAT_FROM 8
+#define THROUGH (16UL << 20)
+
+/* The keys behind the one that was asked for, at most so many. */
+static void answer_fat(int fd, const char *question)
+{
+	json_t *root = json_loads(question, 0, NULL);
+	size_t limit = (size_t)json_integer_value(json_object_get(root, "limit")), size, first;
+	char *key = catalog_base64_decode(json_object_get(root, "key"), &size), name[16];
+	char *value = calloc(1, CATALOG_VALUE_MAX), *text;
+	json_t *kvs = json_array();
+
+	first = key[4] ? (size_t)atoi(key + 4) + 1 : 0;
+	for (size_t i = first; i < FAT && i < first + limit; i++) {
+		snprintf(name, sizeof(name), "fat/%04zu", i);
+		json_array_append_new(kvs, json_pack("{s:o, s:s, s:o}", "key",
+						     catalog_base64(name, strlen(name)),
+						     "mod_revision", "7", "value",
+						     catalog_base64(value, i < FAT_FROM ? 0 :
+								    CATALOG_VALUE_MAX)));
+	}
+	json_decref(root);
+	root = json_pack("{s:{s:s}, s:o, s:b}", "header", "revision", "7", "kvs", kvs, "more",
+			 first + limit < FAT);
+	text = json_dumps(root, JSON_COMPACT);
+	size = strlen(text);
+	dprintf(fd, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n",
+		size);
+	for (size_t sent = 0; sent < size && sent < THROUGH;) {
+		size_t rest = size < THROUGH ? size - sent : THROUGH - sent;
+		ssize_t len = write(fd, text + sent, rest);
+
+		if (len <= 0)
+			break;
+		sent += (size_t)len;
+	}
+	json_decref(root);
+	free(text);
+	free(value);
+	free(key);
+}
+
+static pid_t start_fat_server(char *url, size_t room)
+{
+	pid_t parent = getpid(), child;
+	uint16_t port;
+	int fd = listen_somewhere(&port);
+
+	snprintf(url, room, "http://127.0.0.1:%u", port);
+	child = fork();
+	assert_true(child >= 0);
+	if (child) {
+		close(fd);
+		return child;
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGPIPE, SIG_IGN);
+	while (getppid() == parent) {
+		int client = accept(fd, NULL, NULL);
+		char question[4096], *body;
+		size_t len = 0;
+		ssize_t more;
+
+		/* It ends with its JSON. */
+		while ((more = read(client, question + len, sizeof(question) - 1 - len)) > 0) {
+			len += (size_t)more;
+			question[len] = '\0';
+			body = strstr(question, "\r\n\r\n");
+			if (body && strchr(body, '}'))
+				break;
+		}
+		if (more > 0)
+			answer_fat(client, body + 4);
+		close(client);
+	}
+	_exit(1);
+}
+
+static void a_range_comes_in_pages_that_fit(void **state)
+{
+	struct outcome outcome = { 0 };
+	struct catalog_store *store;
+	pid_t server;
+	char url[64];
+
+	(void)state;
+	server = start_fat_server(url, sizeof(url));
+	store = open_at(url, WAIT_S * 1000);
+	range(store, "fat/", &outcome);
+	assert_string_equal(outcome.error, "");
+	assert_int_equal(outcome.entries.count, FAT);
+	for (size_t i = 0; i < FAT; i++)
+		assert_int_equal(outcome.entries.rows[i].size,
+				 i < FAT_FROM ? 0 : CATALOG_VALUE_MAX);
+	forget(&outcome);
+	catalog_store_close(store);
+	kill(server, SIGKILL);
+	waitpid(server, NULL, 0);
+}
+
 /* Every beginning of every answer, and every byte of it changed. */
 static void answers_without_sense_are_refused(void **state)
 {
@@ -380,7 +491,8 @@ static void refusals_are_told_in_words(void **state)
 		{ 503, "{\"message\":\"etcdserver: no leader\",\"code\":14}", "no leader",
 		  -EAGAIN },
 		{ 429, "{\"message\":\"etcdserver: mvcc: database space exceeded\",\"code\":8}",
-		  "space exceeded", -ENOSPC },
+		  "space exceeded (HTTP status 429): compact and defragment etcd, or raise its "
+		  "--quota-backend-bytes; then: etcdctl alarm disarm", -ENOSPC },
 		{ 401, "{\"message\":\"etcdserver: user name is empty\",\"code\":16}", "user name",
 		  -EACCES },
 		{ 502, "<html>Bad gateway</html>", "502", -EAGAIN },
@@ -398,6 +510,132 @@ static void refusals_are_told_in_words(void **state)
 	}
 }
 
+/* What whoever has a catalog was told of alarms. */
+struct alarms {
+	unsigned int raised, ended;
+};
+
+static void on_alarm(int alarm, const char *why, void *arg)
+{
+	struct alarms *alarms = arg;
+
+	(void)why;
+	alarms->raised += alarm == -ENOSPC;
+	alarms->ended += !alarm;
+}
+
+static struct catalog *open_catalog(const char *endpoints, struct alarms *alarms)
+{
+	const struct catalog_options options = {
+		.pool = "alarm", .list_ms = LIST_MS, .digests = manifest_digests,
+		.alarm = on_alarm, .arg = alarms,
+	};
+	struct catalog *catalog = catalog_open(bed.loop, open_at(endpoints, TIMEOUT_MS), &options);
+
+	assert_non_null(catalog);
+	return catalog;
+}
+
+/* The same key again and again: what it was before stays in the history. */
+static void fill_up(struct catalog_store *store)
+{
+	static char value[1 << 20];
+	struct outcome outcome = { 0 };
+	struct catalog_write write = { "filler", value, sizeof(value), 0 };
+	struct catalog_txn txn = { .writes = &write, .write_count = 1 };
+
+	for (int i = 0; i < 64 && !outcome.err; i++) {
+		forget(&outcome);
+		assert_int_equal(catalog_store_txn(store, &txn, keep_outcome, &outcome), 0);
+		wait_until(outcome.calls);
+	}
+	assert_int_equal(outcome.err, -ENOSPC);
+	assert_contains(outcome.error, "etcdctl alarm disarm");
+}
+
+static void compact_and_disarm(const char *endpoint)
+{
+	char command[512];
+
+	snprintf(command, sizeof(command),
+		 "export ETCDCTL_API=3 ETCDCTL_ENDPOINTS=%s; { etcdctl compact --physical "
+		 "$(etcdctl endpoint status -w json | "
+		 "sed 's/.*\"revision\":\\([0-9]*\\).*/\\1/') && "
+		 "etcdctl defrag && etcdctl alarm disarm; } >/dev/null 2>&1",
+		 endpoint);
+	assert_int_equal(system(command), 0);
+}
+
+static void a_server_without_space_is_told_once_until_it_has_some(void **state)
+{
+	struct etcd_server server = { .quota = "4194304" };
+	struct alarms alarms = { 0 };
+	struct outcome outcome = { 0 };
+	struct catalog_store *store;
+	struct catalog *catalog;
+	char directory[128];
+	const char *why;
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	if (access("/usr/bin/etcdctl", X_OK))
+		skip(); /* nobody could disarm it */
+	snprintf(directory, sizeof(directory), "%s/full", bed.directory);
+	assert_int_equal(mkdir(directory, 0700), 0);
+	etcd_server_create(&server, 1, directory);
+	store = open_at(server.client, TIMEOUT_MS);
+	catalog = open_catalog(server.client, &alarms);
+	wait_until(catalog_age_us(catalog) != UINT64_MAX);
+	assert_int_equal(catalog_alarm(catalog, &why), 0);
+	assert_string_equal(why, "");
+	fill_up(store);
+	wait_until(catalog_alarm(catalog, &why));
+	assert_int_equal(catalog_alarm(catalog, &why), -ENOSPC);
+	assert_contains(why, "NOSPACE alarm");
+	/* It answers, so it is not silent. */
+	assert_int_equal(catalog_sync(catalog, keep_outcome, &outcome), 0);
+	wait_until(outcome.calls);
+	assert_int_equal(outcome.err, 0);
+	assert_int_equal(catalog_silent_us(catalog), 0);
+	compact_and_disarm(server.client);
+	wait_until(!catalog_alarm(catalog, &why));
+	assert_int_equal(alarms.raised, 1);
+	assert_int_equal(alarms.ended, 1);
+	put(store, "alarm-ended", &outcome);
+	assert_int_equal(outcome.err, 0);
+	catalog_close(catalog);
+	catalog_store_close(store);
+	etcd_server_end(&server);
+}
+
+#define ALARMS(list) "{\"header\":{\"revision\":\"7\"},\"alarms\":[" list "]}"
+
+static void alarms_are_understood(void **state)
+{
+	static const struct {
+		const char *text;
+		int err;
+	} cases[] = {
+		{ "{\"header\":{\"revision\":\"7\"}}", 0 },
+		{ ALARMS(""), 0 },
+		{ ALARMS("{\"memberID\":\"1\",\"alarm\":\"NOSPACE\"}"), -ENOSPC },
+		{ ALARMS("{\"alarm\":\"NOSPACE\"},{\"alarm\":\"CORRUPT\"},"
+			 "{\"alarm\":\"NOSPACE\"}"), -EBADMSG },
+		{ ALARMS("{\"alarm\":\"ANOTHER\"},7"), 0 },
+		{ "[]", -EPROTO },
+		{ "x", -EPROTO },
+	};
+	char error[CATALOG_ERROR_LEN];
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct etcd_answer answer = { 0 };
+
+		assert_int_equal(etcd_alarm_parse(cases[i].text, strlen(cases[i].text), &answer,
+						  error), cases[i].err);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -408,6 +646,9 @@ int main(void)
 		ON_ETCD(an_answer_that_was_lost_does_not_mislead),
 		ON_ETCD(a_cluster_goes_on_without_one_of_its_servers),
 		ON_ETCD(a_watch_of_what_was_compacted_says_so),
+		ON_ETCD(a_server_without_space_is_told_once_until_it_has_some),
+		cmocka_unit_test(a_range_comes_in_pages_that_fit),
+		cmocka_unit_test(alarms_are_understood),
 		cmocka_unit_test(answers_without_sense_are_refused),
 		cmocka_unit_test(refusals_are_told_in_words),
 	};

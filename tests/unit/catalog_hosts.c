@@ -75,7 +75,9 @@ static void a_host_that_joins_is_seen_until_it_leaves(void **state)
 	assert_int_equal(record->generation, 1);
 	assert_int_equal(catalog_member_generation(host.catalog), 1);
 	catalog_set_memory_free(host.catalog, 5);
-	wait_until(catalog_host_find(host.catalog, "a")->memory_free == 5);
+	catalog_set_memory_longest(host.catalog, 3);
+	wait_until(catalog_host_find(host.catalog, "a")->memory_free == 5 &&
+		   catalog_host_find(host.catalog, "a")->memory_longest == 3);
 	assert_int_equal(catalog_leave(host.catalog, keep_outcome, &outcome), 0);
 	wait_until(outcome.calls && !catalog_host_find(host.catalog, "a"));
 	assert_int_equal(outcome.err, 0);
@@ -529,6 +531,68 @@ static void an_etcd_that_is_paused_is_noticed_once(void **state)
 
 #define EMBEDDED(test) { #test " (embedded)", test, setup_file, NULL, NULL }
 #define ETCD(test) { #test " (etcd)", test, setup_no_store, NULL, NULL }
+static uint64_t memory_free_of(struct host *host, const char *name)
+{
+	const struct catalog_host *record = catalog_host_find(host->catalog, name);
+
+	return record ? record->memory_free : UINT64_MAX;
+}
+
+static unsigned int filled, emptied; /* how often that was told */
+
+static void on_full(bool full, void *arg)
+{
+	(void)arg;
+	filled += full;
+	emptied += !full;
+}
+
+/* Of one bucket, in order. */
+static const uint8_t *digest_number(uint32_t number)
+{
+	static uint8_t digest[CATALOG_DIGEST];
+
+	digest[1] = (uint8_t)(number >> 16);
+	digest[2] = (uint8_t)(number >> 8);
+	digest[3] = (uint8_t)number;
+	return digest;
+}
+
+/* Else others would place chunks there that it fetches and cannot keep, again and again. */
+static void a_host_that_can_note_no_more_chunks_offers_no_memory(void **state)
+{
+	struct host host;
+	uint64_t offered;
+	uint32_t count = 0;
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	filled = emptied = 0;
+	host_open(&host, "full");
+	host.catalog->options.full = on_full;
+	host_join(&host, "a", 60, false);
+	wait_until(memory_free_of(&host, "a") != UINT64_MAX);
+	offered = memory_free_of(&host, "a");
+	assert_true(offered > 0);
+	while (!catalog_hold(host.catalog, digest_number(count)))
+		count++;
+	assert_int_equal(catalog_hold(host.catalog, digest_number(count)), -ENOSPC);
+	assert_int_equal(filled, 1);
+	wait_until(!memory_free_of(&host, "a"));
+	/* What it says of itself does not change that, nor does a place for a few. */
+	catalog_set_memory_free(host.catalog, offered - 1);
+	assert_int_equal(catalog_lose(host.catalog, digest_number(--count)), 0);
+	assert_int_equal(host_flush(&host), 0);
+	assert_int_equal(host_sync(&host), 0);
+	assert_int_equal(memory_free_of(&host, "a"), 0);
+	assert_int_equal(emptied, 0);
+	while (!emptied)
+		assert_int_equal(catalog_lose(host.catalog, digest_number(--count)), 0);
+	wait_until(memory_free_of(&host, "a") == offered - 1);
+	assert_int_equal(filled, 1);
+	catalog_close(host.catalog);
+}
+
 #define BOTH(test) EMBEDDED(test), ETCD(test)
 
 int main(void)
@@ -546,6 +610,7 @@ int main(void)
 		BOTH(a_broken_watch_only_delays),
 		BOTH(what_an_earlier_life_held_in_memory_is_not_counted_on),
 		BOTH(a_report_that_comes_late_changes_nothing),
+		BOTH(a_host_that_can_note_no_more_chunks_offers_no_memory),
 		ETCD(many_hosts_are_seen_by_all),
 		ETCD(an_etcd_that_was_killed_loses_nothing),
 		ETCD(an_etcd_that_is_paused_is_noticed_once),

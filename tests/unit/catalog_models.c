@@ -34,14 +34,35 @@ static int delete_model(struct host *host, const char *name, uint64_t revision)
 	return outcome.err;
 }
 
+struct pile {
+	uint8_t digests[1024 * CATALOG_DIGEST];
+	size_t count;
+};
+
+static void pile_up(const uint8_t *digest, void *arg)
+{
+	struct pile *pile = arg;
+
+	assert_true(pile->count < 1024);
+	memcpy(pile->digests + pile->count++ * CATALOG_DIGEST, digest, CATALOG_DIGEST);
+}
+
+static int look_for_garbage(struct host *host, struct pile *pile)
+{
+	int err = 0;
+
+	pile->count = 0;
+	for (size_t i = 0; i < CATALOG_PARTS && !err; i++)
+		err = catalog_garbage(host->catalog, i, pile_up, pile);
+	return err;
+}
+
 static size_t garbage(struct host *host)
 {
-	uint8_t *digests;
-	size_t count;
+	static struct pile pile;
 
-	assert_int_equal(catalog_garbage(host->catalog, &digests, &count), 0);
-	free(digests);
-	return count;
+	assert_int_equal(look_for_garbage(host, &pile), 0);
+	return pile.count;
 }
 
 static void a_model_is_there_from_push_to_delete(void **state)
@@ -111,14 +132,16 @@ static int set_replicas(struct host *host, const char *name, unsigned int replic
 {
 	struct outcome outcome = { 0 };
 
-	assert_int_equal(catalog_model_set_replicas(host->catalog, name, replicas, keep_outcome,
-						    &outcome), 0);
+	assert_int_equal(catalog_model_change(host->catalog, name,
+					      &(struct catalog_model_change){ .replicas = replicas },
+					      keep_outcome, &outcome), 0);
 	wait_until(outcome.calls);
 	return outcome.err;
 }
 
 static void a_change_that_was_not_seen_is_not_undone(void **state)
 {
+	struct catalog_model_change too_many = { .replicas = CATALOG_REPLICAS_MAX + 1 };
 	uint64_t revision;
 	struct host host;
 
@@ -135,7 +158,7 @@ static void a_change_that_was_not_seen_is_not_undone(void **state)
 	revision = catalog_model_find(host.catalog, "m")->revision;
 	assert_int_equal(delete_model(&host, "m", revision), 0);
 	assert_int_equal(set_replicas(&host, "m", 3), -ENOENT);
-	assert_int_equal(catalog_model_set_replicas(host.catalog, "m", 0, keep_outcome, NULL),
+	assert_int_equal(catalog_model_change(host.catalog, "m", &too_many, keep_outcome, NULL),
 			 -EINVAL);
 	catalog_close(host.catalog);
 }
@@ -187,8 +210,9 @@ static void changes_at_the_same_time_are_all_made(void **state)
 	host_join(&hosts[0], "a", 60, false);
 	assert_int_equal(host_push(&hosts[0], "m", "x\n", 1), 0);
 	for (unsigned int i = 0; i < CHANGES; i++)
-		assert_int_equal(catalog_model_set_replicas(hosts[i % 2].catalog, "m", i + 2,
-							    keep_outcome, &done[i]), 0);
+		assert_int_equal(catalog_model_change(hosts[i % 2].catalog, "m",
+				&(struct catalog_model_change){ .replicas = i + 2 },
+				keep_outcome, &done[i]), 0);
 	for (unsigned int i = 0; i < CHANGES; i++) {
 		wait_until(done[i].calls);
 		assert_int_equal(done[i].err, 0);
@@ -315,10 +339,9 @@ static void what_is_being_pushed_is_not_garbage(void **state)
 static void garbage_that_is_released_is_held_no_more(void **state)
 {
 	struct outcome outcome = { 0 };
-	uint8_t *digests;
+	static struct pile pile;
 	struct host host;
 	char name[32];
-	size_t count;
 
 	(void)state;
 	SKIP_WITHOUT_ETCD();
@@ -332,13 +355,17 @@ static void garbage_that_is_released_is_held_no_more(void **state)
 	assert_int_equal(host_push(&host, "m", "x\ng3\n", 1), 0);
 	assert_int_equal(host_flush(&host), 0);
 	wait_until(host_knows(&host, "m"));
-	assert_int_equal(catalog_garbage(host.catalog, &digests, &count), 0);
-	assert_int_equal(count, 499);
-	assert_int_equal(catalog_release(host.catalog, digests, count, keep_outcome, &outcome), 0);
+	assert_int_equal(look_for_garbage(&host, &pile), 0);
+	assert_int_equal(pile.count, 499);
+	for (size_t i = 1; i < pile.count; i++)
+		assert_true(memcmp(pile.digests + (i - 1) * CATALOG_DIGEST,
+				   pile.digests + i * CATALOG_DIGEST, CATALOG_DIGEST) < 0);
+	assert_int_equal(catalog_release(host.catalog, pile.digests, pile.count, keep_outcome,
+					 &outcome), 0);
 	wait_until(outcome.calls);
 	assert_int_equal(outcome.err, 0);
-	for (size_t i = 0; i < count; i++)
-		assert_false(catalog_holds(host.catalog, digests + i * CATALOG_DIGEST));
+	for (size_t i = 0; i < pile.count; i++)
+		assert_false(catalog_holds(host.catalog, pile.digests + i * CATALOG_DIGEST));
 	assert_true(catalog_holds(host.catalog, digest_of("x")));
 	assert_true(catalog_holds(host.catalog, digest_of("g3")));
 	assert_int_equal(host_sync(&host), 0);
@@ -347,7 +374,6 @@ static void garbage_that_is_released_is_held_no_more(void **state)
 	/* What is needed cannot be released. */
 	assert_int_equal(catalog_release(host.catalog, digest_of("x"), 1, keep_outcome, NULL),
 			 -ESTALE);
-	free(digests);
 	catalog_close(host.catalog);
 }
 
@@ -510,9 +536,8 @@ static void what_a_model_lacks_is_told(void **state)
 static void what_others_wrote_wrongly_does_no_harm(void **state)
 {
 	struct catalog_availability available;
-	uint8_t *digests;
+	static struct pile pile;
 	struct host host;
-	size_t count;
 
 	(void)state;
 	SKIP_WITHOUT_ETCD();
@@ -543,14 +568,14 @@ static void what_others_wrote_wrongly_does_no_harm(void **state)
 	put_raw(&host, "view/model/odd", "{}");
 	assert_int_equal(host_sync(&host), 0);
 	assert_null(catalog_model_find(host.catalog, "odd"));
-	assert_int_equal(catalog_garbage(host.catalog, &digests, &count), -EBADMSG);
+	assert_int_equal(look_for_garbage(&host, &pile), -EBADMSG);
 	assert_int_equal(catalog_release(host.catalog, digest_of("x"), 1, keep_outcome, NULL),
 			 -EBADMSG);
 	assert_int_equal(delete_model(&host, "odd", 0), 0);
 	assert_int_equal(host_push(&host, "senseless", "!\n", 1), 0);
 	wait_until(catalog_model_find(host.catalog, "senseless") &&
 		   catalog_model_find(host.catalog, "senseless")->error[0]);
-	assert_int_equal(catalog_garbage(host.catalog, &digests, &count), -EBADMSG);
+	assert_int_equal(look_for_garbage(&host, &pile), -EBADMSG);
 	assert_int_equal(catalog_model_availability(host.catalog, "senseless", &available, NULL,
 						    NULL), -EBADMSG);
 	assert_int_equal(delete_model(&host, "senseless", 0), 0);
@@ -598,13 +623,14 @@ static void a_listing_that_finds_nothing_new_changes_nothing(void **state)
 static void names_are_checked(void **state)
 {
 	static const char *const bad[] = { "", "/a", "a/", "a b", "a\n", "a\"", "\xc3\xa4" };
+	const struct catalog_manifest text = { .text = (char []){ "x\n" }, .size = 2 };
 	struct catalog_upload *upload;
 	struct host host;
 
 	(void)state;
 	SKIP_WITHOUT_ETCD();
 	host_open(&host, "names");
-	assert_int_equal(catalog_upload_begin(host.catalog, "m", "x\n", 2, 1, &upload, keep_outcome,
+	assert_int_equal(catalog_upload_begin(host.catalog, "m", &text, 1, &upload, keep_outcome,
 					      NULL), -ENOTCONN);
 	for (size_t i = 0; i < COUNT(bad); i++) {
 		struct catalog_host record = { 0 };
@@ -615,7 +641,7 @@ static void names_are_checked(void **state)
 		snprintf(record.address, sizeof(record.address), "%s", bad[i]);
 		record.memory_free = !bad[i][0]; /* an address may be empty */
 		assert_int_equal(catalog_join(host.catalog, &record, 5, false), -EINVAL);
-		assert_int_equal(catalog_upload_begin(host.catalog, bad[i], "x\n", 2, 1, &upload,
+		assert_int_equal(catalog_upload_begin(host.catalog, bad[i], &text, 1, &upload,
 						      keep_outcome, NULL), -EINVAL);
 		assert_int_equal(catalog_manifest_read(host.catalog, bad[i], keep_outcome, NULL),
 				 -EINVAL);

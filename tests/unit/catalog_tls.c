@@ -5,6 +5,7 @@
 
 #include "../../userspace/catalog/tls.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 /* Two authorities; of the first are the server and host, the stranger is of the other. */
@@ -197,6 +198,7 @@ static void expect_complaint(struct catalog_tls tls, int err, const char *words)
 static void files_that_are_not_right_are_told_at_the_start(void **state)
 {
 	struct catalog_tls tls = tls_of(&pairs.ca, &pairs.host);
+	char large[128];
 	struct pair bad;
 
 	(void)state;
@@ -205,6 +207,12 @@ static void files_that_are_not_right_are_told_at_the_start(void **state)
 				      "directory: name a file that distmindd may read");
 	tls.ca = bed.directory;
 	expect_complaint(tls, EINVAL, "is not a file: name one in PEM");
+	snprintf(large, sizeof(large), "%s/large.pem", bed.directory);
+	close(open(large, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+	assert_int_equal(truncate(large, 1LL << 40), 0);
+	tls.ca = large;
+	expect_complaint(tls, EFBIG, "which no file in PEM is: name the right one");
+	unlink(large);
 	tls.ca = pairs.ca.key;
 	expect_complaint(tls, EINVAL, "ca: there is no certificate in");
 	tls = tls_of(NULL, &pairs.host);

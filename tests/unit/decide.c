@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "daemon_fake.h"
+#include "log_memory.h"
 
 #include "../../userspace/distmindd/gpus/decide.h"
 #include "../../userspace/distmindd/common/log.h"
 
 #define G (1ULL << 30)
 #define S 1000000ULL
+#define LOST 300 /* vgpus: more than are bound in a turn */
 
 static struct distmind_pool handle;
 static struct config config;
@@ -395,6 +397,30 @@ static void vgpus_of_a_lost_gpu_are_placed_at_once(void **state)
 	assert_int_equal(fake_vgpu_gpu(large), 1);
 	assert_int_equal(fake_vgpu_gpu(middle), 2);
 	assert_int_equal(fake_vgpu_gpu(small), 2);
+	check_view();
+}
+
+/* In two turns: the plan is made again in the second, with those that are left. */
+static void each_move_of_a_recovery_is_logged_once(void **state)
+{
+	int before, log, ret, turns = 0;
+
+	(void)state;
+	fake_gpu(64 * G, "cpu", 0);
+	fake_gpu(64 * G, "cpu", 0);
+	for (int i = 0; i < LOST; i++)
+		fake_vgpu(G / 8, 3, 0);
+	assert_int_equal(turn(), 0);
+	fake_gpu_state(0, DISTMIND_GPU_STATE_LOST);
+	log = log_to_memory(&before);
+	do {
+		ret = turn();
+		turns++;
+	} while (ret > 0);
+	assert_int_equal(count_logged(log, before, "event=recovery-move"), LOST);
+	assert_int_equal(ret, 0);
+	assert_true(turns > 1);
+	assert_int_equal(kernel.sets, LOST);
 	check_view();
 }
 
@@ -810,6 +836,7 @@ int main(void)
 		decide_test(the_cache_of_weights_is_no_tenant),
 		decide_test(vgpus_of_a_lost_gpu_move),
 		decide_test(vgpus_of_a_lost_gpu_are_placed_at_once),
+		decide_test(each_move_of_a_recovery_is_logged_once),
 		decide_test(a_box_is_lost_as_a_whole),
 		decide_test(a_move_that_is_refused_does_not_stop_the_others),
 		decide_test(a_plan_whose_gpu_goes_too_is_made_good),

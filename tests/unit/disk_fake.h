@@ -19,7 +19,7 @@
 
 #define DISK_WAIT_S 20
 
-static struct disk {
+static struct disk_fake {
 	pthread_mutex_t lock; /* everything below */
 	pthread_cond_t changed;
 	pthread_t test;
@@ -27,6 +27,7 @@ static struct disk {
 	unsigned int allowed; /* calls that may end although it hangs */
 	unsigned int begun;
 	int failure; /* errno of the next call; 0: none */
+	bool always; /* and of all after it */
 	bool reads_hang;
 	unsigned int reads_allowed, reads_begun;
 } disk = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
@@ -46,7 +47,8 @@ static inline int disk_sync(long call, int fd)
 		pthread_cond_wait(&disk.changed, &disk.lock);
 	disk.allowed -= disk.allowed > 0;
 	failure = disk.failure;
-	disk.failure = 0;
+	if (!disk.always)
+		disk.failure = 0;
 	pthread_mutex_unlock(&disk.lock);
 	if (!failure)
 		return (int)syscall(call, fd);
@@ -104,6 +106,7 @@ static inline void disk_set(bool hangs, unsigned int allowed, int failure)
 	disk.hangs = hangs;
 	disk.allowed = allowed;
 	disk.failure = failure;
+	disk.always = false;
 	disk.begun = 0;
 	disk.reads_hang = false;
 	pthread_cond_broadcast(&disk.changed);
@@ -124,6 +127,15 @@ static inline void disk_hang(unsigned int allowed)
 static inline void disk_fail(int failure)
 {
 	disk_set(false, 0, failure);
+}
+
+/* Until it is reset. */
+static inline void disk_fail_always(int failure)
+{
+	disk_set(false, 0, failure);
+	pthread_mutex_lock(&disk.lock);
+	disk.always = true;
+	pthread_mutex_unlock(&disk.lock);
 }
 
 /* Calls since it was last set that end or hang. */

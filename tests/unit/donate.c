@@ -66,7 +66,7 @@ static void pass(void)
 		donate_poke(donate);
 		wait_until(donate->passes > this && !donate->pass);
 	} while (changes != catalog_changes(bed.models->catalog));
-	wait_until(!donate->shedding);
+	wait_until(giving_is_over(&donate->giving));
 }
 
 static void further_copies_go_when_a_replica_has_no_room(void **state)
@@ -142,27 +142,34 @@ static void what_is_on_its_way_to_the_disk_is_not_given_up(void **state)
 	pushing_end(&net);
 }
 
-/* This host is to have a model, with a spool, and the other one has it. */
-static void be_without(struct sample *sample)
+/* Another host has what this one has had, and is to have again. */
+static void give_away(const char *host, struct sample *sample, int replicas)
 {
 	const struct model_manifest *model = &sample->image.manifest;
 
-	use_spool();
-	push_sample(sample, "net", 1);
-	set_replicas("net", 2);
-	put_host("x", MEMORY, MEMORY, "[]");
-	put_chunks("x", sample);
+	set_replicas(model->name, replicas);
+	put_host(host, MEMORY, MEMORY, "[]");
+	put_chunks(host, sample);
 	for (uint32_t i = 0; i < model->chunk_count; i++) {
 		catalog_lose(bed.models->catalog, model->chunks[i].digest.bytes);
 		memory_arena_free(bed.models->chunks.arena, model->chunks[i].digest.bytes);
 	}
+}
+
+/* This host is to have a model, with a spool, and the other one has it. */
+static void be_without(struct sample *sample)
+{
+	use_spool();
+	push_sample(sample, "net", 1);
+	give_away("x", sample, 2);
 	donor.samples[0] = sample;
 }
 
 /* From now on it can read. */
 static void connect_hosts(void)
 {
-	bed.models->chunks.network.client = (struct memory_client *)&donor;
+	bed.models->chunks.network.loader = (struct memory_loader *)&donor;
+	bed.models->chunks.connected[0] = true;
 	donate_poke(&bed.models->donate);
 }
 
@@ -203,6 +210,72 @@ static void what_the_disk_has_no_room_for_is_fetched_later(void **state)
 	donate_poke(donate);
 	wait_until(chunks_held(&sample) == sample.image.manifest.chunk_count);
 	free_sample(&sample);
+}
+
+/* Each model is at one of two other hosts, and is to be here; that of the second comes first. */
+static void be_without_two(struct sample *near, struct sample *far, size_t far_layer)
+{
+	stop_daemon();
+	bed.config.donor_memory = 3 * MEMORY;
+	start_daemon();
+	make_sample(far, "far", 2, far_layer, LAYERS);
+	push(far);
+	push_sample(near, "near", 1);
+	give_away("y", far, 3);
+	give_away("x", near, 3);
+	donor.samples[0] = near;
+	donor.far = far;
+}
+
+static void a_host_that_is_not_connected_does_not_keep_chunks_of_others_away(void **state)
+{
+	struct sample near, far;
+
+	(void)state;
+	be_without_two(&near, &far, 300000);
+	connect_hosts();
+	wait_until(chunks_held(&near) == near.image.manifest.chunk_count);
+	assert_int_equal(donor.far_asked, 0);
+	assert_int_equal(chunks_here(&far), 0);
+	wait_until(!bed.models->donate.pull);
+	free_sample(&near);
+	free_sample(&far);
+}
+
+static void what_has_come_is_kept_if_the_rest_has_not(void **state)
+{
+	struct donate *donate;
+	struct sample sample;
+	uint32_t all;
+
+	(void)state;
+	be_without(&sample);
+	donate = &bed.models->donate;
+	all = sample.image.manifest.chunk_count;
+	donor.lacks = all / 2;
+	connect_hosts();
+	wait_until(chunks_held(&sample) == all - 1);
+	/* The last one is not forgotten. */
+	donor.lacks = UINT32_MAX;
+	wait_until(chunks_held(&sample) == all && !donate->pull);
+	free_sample(&sample);
+}
+
+static void more_than_a_fetch_that_fails_does_not_hold_up_what_comes_after_it(void **state)
+{
+	struct sample near, far;
+
+	(void)state;
+	/* More than is fetched at a time, from a host that says of each chunk that it is lost. */
+	be_without_two(&near, &far, 3000000);
+	bed.models->chunks.connected[FAR] = true;
+	connect_hosts();
+	wait_until(chunks_held(&near) == near.image.manifest.chunk_count);
+	assert_true(donor.far_asked > 0);
+	assert_int_equal(chunks_here(&far), 0);
+	wait_until(!bed.models->donate.pull);
+	free_sample(&near);
+	free_sample(&far);
 }
 
 /* Files of the spool that are no whole chunk. */
@@ -253,6 +326,9 @@ int main(void)
 		DONATE_TEST(what_is_on_its_way_to_the_disk_is_not_given_up),
 		DONATE_TEST(what_is_fetched_is_held_when_it_is_on_disk),
 		DONATE_TEST(what_the_disk_has_no_room_for_is_fetched_later),
+		DONATE_TEST(a_host_that_is_not_connected_does_not_keep_chunks_of_others_away),
+		DONATE_TEST(what_has_come_is_kept_if_the_rest_has_not),
+		DONATE_TEST(more_than_a_fetch_that_fails_does_not_hold_up_what_comes_after_it),
 		DONATE_TEST(a_daemon_that_stops_while_it_fetches_leaves_nothing_behind),
 	};
 

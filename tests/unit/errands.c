@@ -149,12 +149,71 @@ static void the_end_does_not_wait_for_one_that_never_does(void **state)
 	assert_false(behind.done);
 }
 
+static void work_first(struct errand *errand)
+{
+	struct task *task = errand_in(errand, struct task, errand);
+
+	task->thread = pthread_self();
+	assert_int_equal(next_number, 0);
+}
+
+static void one_that_says_so_goes_before_those_that_wait(void **state)
+{
+	struct task slow = { 0 }, behind = { 0 };
+	struct task first = { .errand = { .work = work_first, .done = done, .first = true } };
+	pthread_barrier_t barrier;
+
+	(void)state;
+	pthread_barrier_init(&barrier, NULL, 2);
+	slow.barrier = &barrier;
+	add(&slow, ALICE);
+	add(&behind, ALICE);
+	errands_add(errands, ALICE, &first.errand);
+	pthread_barrier_wait(&barrier);
+	run_until_done(3);
+	assert_int_equal(next_number, 1);
+	assert_true(errands_close(errands, 1000));
+	pthread_barrier_destroy(&barrier);
+}
+
+/* Behind one that is under way. */
+static void what_is_skipped_or_has_nothing_to_do_is_done_at_once(void **state)
+{
+	struct task slow = { 0 }, behind = { 0 };
+	struct task nothing = { .errand = { .done = done } };
+	pthread_barrier_t barrier;
+
+	(void)state;
+	pthread_barrier_init(&barrier, NULL, 2);
+	slow.barrier = &barrier;
+	add(&slow, ALICE);
+	add(&behind, ALICE);
+	errands_add(errands, ALICE, &nothing.errand);
+	errands_skip(errands, ALICE, &behind.errand);
+	assert_int_equal(done_count, 0);
+	run_until_done(2);
+	assert_true(behind.done && nothing.done);
+	assert_int_equal(next_number, 0);
+	assert_int_equal(errands_of(errands, ALICE), 1);
+	pthread_barrier_wait(&barrier);
+	run_until_done(3);
+	/* One that is over is as it was. */
+	errands_skip(errands, ALICE, &slow.errand);
+	assert_true(errands_close(errands, 1000));
+	assert_int_equal(done_count, 3);
+	pthread_barrier_destroy(&barrier);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(those_of_one_payer_run_one_after_the_other, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(nobody_waits_for_those_of_another, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_that_says_so_goes_before_those_that_wait, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(
+			what_is_skipped_or_has_nothing_to_do_is_done_at_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_end_waits_for_those_that_come_to_theirs, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(the_end_does_not_wait_for_one_that_never_does,

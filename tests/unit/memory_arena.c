@@ -7,9 +7,11 @@
 #include <errno.h>
 #include <openssl/evp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define MiB (1ULL << 20)
 
@@ -39,6 +41,20 @@ static bool all_zero(struct memory_arena *arena)
 	const uint8_t *base = memory_arena_base(arena);
 
 	return !base[0] && !memcmp(base, base + 1, memory_arena_size(arena) - 1);
+}
+
+static uint64_t doomed(struct memory_arena *arena)
+{
+	struct memory_arena_stats stats;
+
+	memory_arena_stats(arena, &stats);
+	return stats.doomed;
+}
+
+static void wait_until_nothing_is_doomed(struct memory_arena *arena)
+{
+	while (doomed(arena))
+		sched_yield();
 }
 
 static int create(void **state)
@@ -116,6 +132,7 @@ static void a_pinned_chunk_keeps_its_bytes_until_the_last_pin_goes(void **state)
 	assert_int_equal(stats.pins, 1);
 	assert_int_equal(second->data[4 * MiB - 1], 0x55);
 	memory_arena_unpin(arena, second);
+	wait_until_nothing_is_doomed(arena);
 	assert_true(all_zero(arena));
 	assert_int_equal(add(arena, 0x66, 4096, other), 0);
 }
@@ -150,6 +167,32 @@ static void freed_memory_is_cleared_at_once(void **state)
 	assert_true(all_zero(arena));
 }
 
+static void neighbours_and_the_room_between_them_are_known(void **state)
+{
+	struct memory_arena *arena = *state;
+	uint8_t digests[4][MEMORY_DIGEST_LEN];
+	struct memory_chunk *chunks[4];
+	uint64_t room;
+
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(add(arena, i + 1, MiB, digests[i]), 0);
+		assert_int_equal(memory_arena_pin(arena, digests[i], &chunks[i]), 0);
+		memory_arena_unpin(arena, chunks[i]);
+	}
+	assert_ptr_equal(memory_arena_beside(arena, chunks[1], true, &room), chunks[2]);
+	assert_int_equal(room, 0);
+	assert_null(memory_arena_beside(arena, chunks[3], true, &room));
+	assert_int_equal(room, 0);
+	assert_int_equal(memory_arena_free(arena, digests[2]), 0);
+	assert_ptr_equal(memory_arena_beside(arena, chunks[1], true, &room), chunks[3]);
+	assert_int_equal(room, MiB);
+	assert_ptr_equal(memory_arena_beside(arena, chunks[3], false, &room), chunks[1]);
+	assert_int_equal(room, MiB);
+	assert_int_equal(memory_arena_free(arena, digests[0]), 0);
+	assert_null(memory_arena_beside(arena, chunks[1], false, &room));
+	assert_int_equal(room, MiB);
+}
+
 static void impossible_lengths_are_refused(void **state)
 {
 	struct memory_arena *arena = *state, *none;
@@ -163,10 +206,10 @@ static void impossible_lengths_are_refused(void **state)
 	assert_int_equal(memory_arena_create(&none, UINT64_MAX), -EINVAL);
 }
 
-static void count_one(void *arg, const struct memory_chunk *chunk)
+static bool count_one(void *arg, const struct memory_chunk *chunk)
 {
 	assert_int_equal(chunk->length, 1 + chunk->data[0]);
-	++*(int *)arg;
+	return ++*(int *)arg != 5000;
 }
 
 static void many_chunks_are_all_listed(void **state)
@@ -174,7 +217,8 @@ static void many_chunks_are_all_listed(void **state)
 	struct memory_arena *arena;
 	uint8_t digest[MEMORY_DIGEST_LEN];
 	struct memory_chunk *chunk;
-	int seen = 0;
+	int seen = 0, calls = 0;
+	size_t cursor = 0;
 
 	(void)state;
 	assert_int_equal(memory_arena_create(&arena, 3000 * 4096), 0);
@@ -186,8 +230,14 @@ static void many_chunks_are_all_listed(void **state)
 		assert_int_equal(memory_arena_seal(arena, chunk, digest, 7), 0);
 	}
 	assert_int_equal(memory_arena_allocate(arena, 1, &chunk), -ENOSPC);
-	memory_arena_each(arena, count_one, &seen);
+	/* By and by, and not more than the caller wants. */
+	while (memory_arena_each(arena, &cursor, 16, count_one, &seen))
+		assert_true(seen <= ++calls * 16);
 	assert_int_equal(seen, 3000);
+	cursor = 0;
+	while (memory_arena_each(arena, &cursor, 16, count_one, &seen))
+		;
+	assert_int_equal(seen, 5000);
 	memory_arena_destroy(arena);
 }
 
@@ -237,6 +287,97 @@ static void the_space_loses_and_repeats_nothing(void **state)
 		if (held[i])
 			memory_space_give(space, held[i]);
 	assert_int_equal(memory_space_longest(space), UNITS * MEMORY_SPACE_UNIT);
+	memory_space_destroy(space);
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* Donors unpin with the fabric's lock, however many chunks a reader had that goes away. */
+static void who_unpins_does_not_clear(void **state)
+{
+	enum { COUNT = 32 };
+	const uint64_t len = 2 * MiB;
+	uint8_t digests[COUNT][MEMORY_DIGEST_LEN];
+	struct memory_chunk *chunks[COUNT];
+	struct memory_arena *arena;
+	uint64_t begin, clear, unpin;
+
+	(void)state;
+	assert_int_equal(memory_arena_create(&arena, COUNT * len), 0);
+	for (int i = 0; i < COUNT; i++) {
+		assert_int_equal(add(arena, i + 1, len, digests[i]), 0);
+		assert_int_equal(memory_arena_pin(arena, digests[i], &chunks[i]), 0);
+		assert_int_equal(memory_arena_free(arena, digests[i]), 0);
+	}
+	begin = cpu_ns();
+	for (int i = 0; i < COUNT; i++)
+		memory_arena_unpin(arena, chunks[i]);
+	unpin = cpu_ns() - begin;
+	wait_until_nothing_is_doomed(arena);
+	assert_true(all_zero(arena));
+	/* Against a memset of as much. */
+	begin = cpu_ns();
+	memset(memory_arena_base(arena), 0, COUNT * len);
+	clear = cpu_ns() - begin;
+	assert_in_range(unpin, 0, clear / 4);
+	memory_arena_destroy(arena);
+}
+
+/*
+ * A space full of small extents of which every second one is given back: how long it takes to
+ * learn that nothing longer can be had, and to take and give what can.
+ */
+static uint64_t time_pieces(uint32_t count)
+{
+	const uint64_t size = 64 << 10;
+	struct memory_space *space = memory_space_create(count * size);
+	struct memory_extent **extents = calloc(count, sizeof(*extents));
+	uint64_t begin;
+
+	for (uint32_t i = 0; i < count; i++)
+		assert_non_null(extents[i] = memory_space_take(space, size));
+	for (uint32_t i = 0; i < count; i += 2)
+		memory_space_give(space, extents[i]);
+	begin = cpu_ns();
+	for (int i = 0; i < 200; i++) {
+		assert_int_equal(memory_space_longest(space), size);
+		assert_null(memory_space_take(space, size + 1));
+		memory_space_give(space, memory_space_take(space, size - i));
+	}
+	begin = cpu_ns() - begin;
+	free(extents);
+	memory_space_destroy(space);
+	return begin;
+}
+
+/* 800 times as many must not cost 40 times as much. */
+static void a_space_in_many_pieces_is_as_quick_as_one_in_few(void **state)
+{
+	(void)state;
+	assert_in_range(time_pieces(160000), 0, 40 * time_pieces(200));
+}
+
+/* What small ones leave behind, when they all go, is one piece again, beside the large ones. */
+static void small_extents_are_apart_from_large_ones(void **state)
+{
+	enum { COUNT = 64 };
+	struct memory_space *space = memory_space_create(COUNT * 5 * MiB);
+	struct memory_extent *small[COUNT];
+
+	(void)state;
+	for (int i = 0; i < COUNT; i++) {
+		assert_non_null(memory_space_take(space, 4 * MiB));
+		assert_non_null(small[i] = memory_space_take(space, MiB / 2));
+	}
+	for (int i = 0; i < COUNT; i++)
+		memory_space_give(space, small[i]);
+	assert_int_equal(memory_space_longest(space), COUNT * MiB);
 	memory_space_destroy(space);
 }
 
@@ -294,10 +435,14 @@ int main(void)
 		WITH_ARENA(the_same_chunk_is_held_once),
 		WITH_ARENA(a_pinned_chunk_keeps_its_bytes_until_the_last_pin_goes),
 		WITH_ARENA(a_doomed_chunk_can_come_anew),
+		cmocka_unit_test(who_unpins_does_not_clear),
 		WITH_ARENA(freed_memory_is_cleared_at_once),
+		WITH_ARENA(neighbours_and_the_room_between_them_are_known),
 		WITH_ARENA(impossible_lengths_are_refused),
 		cmocka_unit_test(many_chunks_are_all_listed),
 		cmocka_unit_test(the_space_loses_and_repeats_nothing),
+		cmocka_unit_test(a_space_in_many_pieces_is_as_quick_as_one_in_few),
+		cmocka_unit_test(small_extents_are_apart_from_large_ones),
 		WITH_ARENA(a_reader_never_sees_a_torn_chunk),
 	};
 

@@ -2,7 +2,7 @@
 /*
  * Donors and links without a network: time stands still unless a test moves
  * it, and READs complete when a test says so. Bytes of a READ that is in flight
- * arrive at its completion, as late as they could.
+ * arrive at its completion, as late as they could, or when a test says so.
  */
 #ifndef TESTS_UNIT_MEMORY_FAKE_H
 #define TESTS_UNIT_MEMORY_FAKE_H
@@ -28,6 +28,7 @@ struct fake_link {
 	bool up;
 	bool deaf; /* does not take questions now */
 	bool busy; /* says that the reader has too many pins */
+	bool abandoned; /* is to go down */
 	struct memory_read reads[64]; /* in flight */
 	uint32_t flying, depth;
 	struct memory_wire_message answers[8]; /* to give */
@@ -49,8 +50,7 @@ struct fake {
 	uint64_t lengths[CHUNKS];
 	uint8_t digests[CHUNKS][MEMORY_DIGEST_LEN];
 	bool missing[DONORS][CHUNKS];
-	uint8_t damaged[DONORS][CHUNK_MAX]; /* what a donor has instead of chunk 0 */
-	bool lies[DONORS];
+	bool lies[DONORS][CHUNKS]; /* has other bytes under its name */
 	uint8_t memory[CHUNKS][CHUNK_MAX];
 	struct memory_piece pieces[CHUNKS];
 	bool checks; /* loads that say nothing have checksums, for check_all() */
@@ -65,13 +65,8 @@ static inline int fake_chunk_at(const struct fake *fake, uint64_t remote)
 {
 	uint64_t offset = remote - (uintptr_t)fake->chunks;
 
-	/* What is elsewhere stands for chunk 0. */
-	return offset < sizeof(fake->chunks) ? offset / CHUNK_MAX : 0;
-}
-
-static inline const uint8_t *fake_bytes(const struct fake *fake, uint32_t donor, int chunk)
-{
-	return chunk || !fake->lies[donor] ? fake->chunks[chunk] : fake->damaged[donor];
+	assert_true(offset < sizeof(fake->chunks));
+	return (int)(offset / CHUNK_MAX);
 }
 
 static int fake_resolve(void *arg, uint32_t id, const uint8_t (*digests)[MEMORY_DIGEST_LEN],
@@ -101,7 +96,7 @@ static int fake_resolve(void *arg, uint32_t id, const uint8_t (*digests)[MEMORY_
 		if (link->busy || fake->missing[link->donor][chunk])
 			continue;
 		answer->locations[i] = (struct memory_wire_location){
-			.address = (uintptr_t)fake_bytes(fake, link->donor, chunk),
+			.address = (uintptr_t)fake->chunks[chunk],
 			.length = fake->lengths[chunk], .rkey = link->donor,
 			.pin = link->next_pin, .state = MEMORY_WIRE_PRESENT,
 		};
@@ -159,11 +154,20 @@ static int fake_suspect(void *arg, const uint8_t (*digests)[MEMORY_DIGEST_LEN], 
 	return 0;
 }
 
+static void fake_abandon(void *arg, const char *reason)
+{
+	struct fake_link *link = arg;
+
+	assert_true(link->up && *reason);
+	link->abandoned = true;
+}
+
 static const struct memory_reader_ops fake_ops = {
 	.resolve = fake_resolve,
 	.release = fake_release,
 	.suspect = fake_suspect,
 	.read = fake_read,
+	.abandon = fake_abandon,
 };
 
 static inline void fake_run(struct fake *fake)
@@ -189,9 +193,9 @@ static inline void fake_down(struct fake *fake, uint32_t donor)
 {
 	struct fake_link *link = &fake->links[donor];
 
-	link->up = false;
+	link->up = link->abandoned = false;
 	link->flying = link->answer_count = link->pins = 0;
-	memory_reader_link_down(fake->reader, donor, "the cable was pulled");
+	memory_reader_link_down(fake->reader, donor, "the cable was pulled", fake->now);
 	fake_run(fake);
 }
 
@@ -211,6 +215,18 @@ static inline bool fake_answer(struct fake *fake, uint32_t donor)
 	return true;
 }
 
+/* The first bytes of a READ that is in flight come, which is not known to anybody. */
+static inline void fake_arrive(struct fake *fake, uint32_t donor, uint32_t which, uint32_t length)
+{
+	const struct memory_read *read = &fake->links[donor].reads[which];
+	uint8_t *local = (void *)(uintptr_t)read->local;
+
+	assert_true(which < fake->links[donor].flying && length <= read->length);
+	memcpy(local, (void *)(uintptr_t)read->remote, length);
+	if (length && fake->lies[donor][fake_chunk_at(fake, read->remote)])
+		local[0] ^= 1;
+}
+
 /* Completes the oldest READ. */
 static inline bool fake_land(struct fake *fake, uint32_t donor)
 {
@@ -219,7 +235,7 @@ static inline bool fake_land(struct fake *fake, uint32_t donor)
 
 	if (!link->flying)
 		return false;
-	memcpy((void *)(uintptr_t)read->local, (void *)(uintptr_t)read->remote, read->length);
+	fake_arrive(fake, donor, 0, read->length);
 	memmove(link->reads, link->reads + 1, --link->flying * sizeof(*read));
 	memory_reader_read_done(fake->reader, donor, 1, fake->now);
 	fake_run(fake);
@@ -260,6 +276,13 @@ static inline bool check_all(struct fake *fake)
 	return any;
 }
 
+/* Its first bytes are all that there is of it. */
+static inline void fake_resize(struct fake *fake, uint32_t chunk, uint64_t length)
+{
+	fake->lengths[chunk] = length;
+	EVP_Digest(fake->chunks[chunk], length, fake->digests[chunk], NULL, EVP_sha256(), NULL);
+}
+
 /* Donors are not connected. */
 static inline struct fake *fake_create(void)
 {
@@ -278,11 +301,11 @@ static inline struct fake *fake_create(void)
 		fake->links[i].donor = i;
 	}
 	for (int i = 0; i < CHUNKS; i++) {
-		fake->lengths[i] = 1 + rand_r(&fake->seed) % CHUNK_MAX;
+		uint64_t length = 1 + rand_r(&fake->seed) % CHUNK_MAX;
+
 		for (int b = 0; b < CHUNK_MAX; b++)
 			fake->chunks[i][b] = rand_r(&fake->seed);
-		EVP_Digest(fake->chunks[i], fake->lengths[i], fake->digests[i], NULL, EVP_sha256(),
-			   NULL);
+		fake_resize(fake, i, length);
 	}
 	return fake;
 }

@@ -90,7 +90,7 @@ static void a_group_is_not_read_before_it_is_allowed(void **state)
 	fake_up(fake, 1, 4, 64);
 	fake_finish(fake);
 	assert_int_equal(load->progress.groups_done, 2);
-	assert_int_equal(load->progress.groups_clear, 2);
+	assert_int_equal(load->progress.groups_done, 2);
 	for (uint32_t i = 0; i < fake->posted; i++)
 		assert_true(fake->log[i] < fake->memory[20]);
 	memory_reader_allow(fake->reader, load, 5, fake->now);
@@ -309,7 +309,7 @@ static void damaged_bytes_are_read_again_from_another_donor(void **state)
 	struct memory_load *load;
 
 	connect_all(fake);
-	fake->lies[0] = true;
+	fake->lies[0][0] = true;
 	load = fake_load(fake, 0, 20, 10, mirrored, 2, verified);
 	do
 		fake_finish(fake);
@@ -332,7 +332,7 @@ static void damage_is_found_by_checksums_and_told(void **state)
 
 	connect_all(fake);
 	fake->checks = true;
-	fake->lies[0] = true;
+	fake->lies[0][0] = true;
 	load = fake_load(fake, 0, 20, 10, mirrored, 2, (struct memory_load_request){ 0 });
 	do
 		fake_finish(fake);
@@ -355,7 +355,7 @@ static void bytes_that_are_damaged_everywhere_fail_the_load(void **state)
 	struct memory_load *load;
 
 	connect_all(fake);
-	fake->lies[0] = fake->lies[1] = true;
+	fake->lies[0][0] = fake->lies[1][0] = true;
 	load = fake_load(fake, 0, 20, 10, mirrored, 2, verified);
 	do
 		fake_finish(fake);
@@ -440,24 +440,24 @@ struct running {
 	struct memory_load *load;
 	uint32_t first;
 	bool window; /* is allowed a group at a time */
-	uint32_t clear; /* groups whose memory is used for something else */
+	uint32_t used; /* groups whose memory is used for something else */
 	bool quiet;
 };
 
-/* What a caller with little memory would do: use that of a group once it is clear. */
+/* What a caller with little memory would do: use that of a group once it is there. */
 static bool reuse_groups(struct fake *fake, struct running *running)
 {
-	uint32_t before = running->clear;
+	uint32_t before = running->used;
 
-	while (running->window && running->clear < running->load->progress.groups_clear) {
-		uint32_t first = running->first + running->clear++ * GROUP;
+	while (running->window && running->used < running->load->progress.groups_done) {
+		uint32_t first = running->first + running->used++ * GROUP;
 
 		assert_arrived(fake, first, GROUP);
 		memset(fake->memory[first], 0xEE, GROUP * CHUNK_MAX);
-		memory_reader_allow(fake->reader, running->load, running->clear + 1, fake->now);
+		memory_reader_allow(fake->reader, running->load, running->used + 1, fake->now);
 		fake_run(fake);
 	}
-	return running->clear != before;
+	return running->used != before;
 }
 
 /* What a caller would do: use memory for something else once the load is quiet. */
@@ -504,7 +504,7 @@ static void any_order_of_events_ends_well(void **state)
 			fake->now += rand_r(&fake->seed) % (MS / 2);
 			if (!fake->links[donor].up)
 				fake_up(fake, donor, 1 + what % 8, 1 + what);
-			else if (what == 0)
+			else if (what == 0 || fake->links[donor].abandoned)
 				fake_down(fake, donor);
 			else if (what == 1)
 				fake->missing[donor][rand_r(&fake->seed) % CHUNKS] ^= true;
@@ -554,6 +554,86 @@ static void any_order_of_events_ends_well(void **state)
 	assert_true(done > 200);
 }
 
+static void keep_reason(void *arg, const uint8_t *digest, const char *donor, const char *reason)
+{
+	char (*reasons)[MEMORY_REASON_LEN] = arg;
+
+	(void)digest;
+	snprintf(reasons[donor[4] - '0'], MEMORY_REASON_LEN, "%s", reason);
+}
+
+/* Each donor is at another step when the time is up. */
+static void what_was_waited_for_at_the_deadline_is_told(void **state)
+{
+	char reasons[DONORS][MEMORY_REASON_LEN] = { "" };
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	fake->checks = true;
+	connect_all(fake);
+	for (int i = 0; i < DONORS; i++)
+		fake->lengths[i] = SEGMENT;
+	fake->links[2].deaf = true;
+	load = fake_load(fake, 0, 4, 1, spread, 4,
+			 (struct memory_load_request){ .deadline_ns = 100 * MS });
+	fake_answer(fake, 0);
+	fake_answer(fake, 3);
+	fake_land(fake, 3);
+	fake->now += 200 * MS;
+	fake_run(fake);
+	assert_int_equal(load->progress.err, -ETIMEDOUT);
+	memory_reader_missing(fake->reader, load, keep_reason, reasons);
+	assert_string_equal(reasons[0], "has not sent in time what was read from it");
+	assert_string_equal(reasons[1], "has not answered in time");
+	assert_string_equal(reasons[2], "was not read from in time");
+	assert_string_equal(reasons[3], "was read from, but not checked in time");
+	fake->links[2].deaf = false;
+}
+
+static void count_missing(void *arg, const uint8_t *digest, const char *donor, const char *reason)
+{
+	(void)digest;
+	(void)donor;
+	(void)reason;
+	++*(uint32_t *)arg;
+}
+
+static void a_partial_load_leaves_out_what_nobody_gives(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+	uint32_t missing = 0;
+
+	/* The fourth donor never connects, the second goes, the third has lost a chunk. */
+	for (uint32_t i = 0; i < 3; i++)
+		fake_up(fake, i, 4, 64);
+	fake->missing[2][6] = true;
+	load = fake_load(fake, 0, 80, 80, spread, 4, (struct memory_load_request){ .partial = true });
+	assert_int_equal(load->progress.state, MEMORY_LOAD_RUNNING);
+	fake_down(fake, 1);
+	fake_finish(fake);
+	assert_int_equal(load->progress.err, -ENOENT);
+	assert_true(load->progress.quiet);
+	memory_reader_missing(fake->reader, load, count_missing, &missing);
+	assert_int_equal(missing, 20 + 20 + 1);
+	for (uint32_t i = 0; i < 80; i++)
+		assert_int_equal(fake_arrived(fake, i), i % 4 == 0 || (i % 4 == 2 && i != 6));
+	for (uint32_t i = 0; i < DONORS; i++)
+		assert_int_equal(fake->links[i].pins, 0);
+}
+
+static void a_partial_load_of_which_all_comes_is_done(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	connect_all(fake);
+	load = fake_load(fake, 0, 80, 80, spread, 4, (struct memory_load_request){ .partial = true });
+	fake_finish(fake);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
+	assert_arrived(fake, 0, 80);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -579,6 +659,9 @@ int main(void)
 		WITH_FAKE(a_chunk_of_another_length_is_never_read),
 		WITH_FAKE(impossible_loads_are_refused_by_piece),
 		WITH_FAKE(any_order_of_events_ends_well),
+		WITH_FAKE(what_was_waited_for_at_the_deadline_is_told),
+		WITH_FAKE(a_partial_load_leaves_out_what_nobody_gives),
+		WITH_FAKE(a_partial_load_of_which_all_comes_is_done),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

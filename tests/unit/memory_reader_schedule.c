@@ -70,8 +70,7 @@ static void warm(struct fake *fake)
 /* Chunk 0 is one READ. */
 static void shorten(struct fake *fake)
 {
-	fake->lengths[0] = 100;
-	EVP_Digest(fake->chunks[0], 100, fake->digests[0], NULL, EVP_sha256(), NULL);
+	fake_resize(fake, 0, 100);
 }
 
 static void a_slow_read_is_raced_after_the_99th_percentile(void **state)
@@ -98,35 +97,66 @@ static void a_slow_read_is_raced_after_the_99th_percentile(void **state)
 	assert_int_equal(fake->links[1].flying, 1);
 	/* The race is won, but the loser can still write. */
 	fake_land(fake, 1);
-	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
 	assert_int_equal(load->progress.hedges_won, 1);
-	assert_false(load->progress.quiet);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_RUNNING);
 	fake_land(fake, 0);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
 	assert_true(load->progress.quiet);
 	assert_int_equal(load->progress.wasted, 100);
 	assert_int_equal(fake->links[0].pins, 0);
 	assert_int_equal(fake->links[1].pins, 0);
 }
 
-static void a_group_is_clear_when_the_loser_of_its_race_has_landed(void **state)
+/* Donor 0 has lost a race for chunk 0, and is silent. */
+static struct memory_load *lose_race(struct fake *fake)
 {
-	struct fake *fake = *state;
 	struct memory_load *load;
 
 	warm(fake);
 	shorten(fake);
-	load = fake_load(fake, 0, 2, 1, mirrored, 1, (struct memory_load_request){ .allowed = 1 });
+	load = fake_load(fake, 0, 1, 1, mirrored, 1, (struct memory_load_request){ 0 });
 	fake_answer(fake, 0);
 	fake->now += 10 * MS;
 	fake_run(fake);
 	fake_answer(fake, 1);
 	fake_land(fake, 1);
-	assert_ptr_equal(memory_reader_news(fake->reader), load);
-	assert_int_equal(load->progress.groups_done, 1);
-	assert_int_equal(load->progress.groups_clear, 0);
-	fake_land(fake, 0);
-	assert_ptr_equal(memory_reader_news(fake->reader), load);
-	assert_int_equal(load->progress.groups_clear, 1);
+	assert_int_equal(load->progress.hedges_won, 1);
+	return load;
+}
+
+static void a_donor_that_does_not_end_a_lost_race_is_disconnected(void **state)
+{
+	struct fake *fake = *state;
+	struct memory_load *load = lose_race(fake);
+
+	assert_in_range(fake->next, fake->now + 100 * MS, fake->now + 1000 * MS);
+	fake->now = fake->next - 1;
+	fake_run(fake);
+	assert_false(fake->links[0].abandoned);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_RUNNING);
+	fake->now++;
+	fake_run(fake);
+	assert_true(fake->links[0].abandoned);
+	assert_false(fake->links[1].abandoned);
+	fake_down(fake, 0);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
+	assert_true(load->progress.quiet);
+	assert_int_equal(load->progress.ended_ns, fake->now);
+	assert_arrived(fake, 0, 1);
+}
+
+/* Nobody else has what is read: there is nobody to turn to. */
+static void a_donor_that_nobody_races_is_waited_for(void **state)
+{
+	struct fake *fake = *state;
+
+	warm(fake);
+	fake_load(fake, 0, 1, 1, one, 1, (struct memory_load_request){ 0 });
+	fake_answer(fake, 0);
+	fake->now += 10000 * MS;
+	fake_run(fake);
+	assert_int_equal(fake->links[0].flying, 1);
+	assert_false(fake->links[0].abandoned);
 }
 
 static void the_first_of_a_race_may_still_win(void **state)
@@ -141,6 +171,7 @@ static void the_first_of_a_race_may_still_win(void **state)
 	fake->now += 10 * MS;
 	fake_run(fake);
 	assert_int_equal(load->progress.hedges, 1);
+	/* Its rival has not been posted, and so is not waited for. */
 	fake_land(fake, 0);
 	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
 	assert_int_equal(load->progress.hedges_won, 0);
@@ -149,89 +180,10 @@ static void the_first_of_a_race_may_still_win(void **state)
 	assert_int_equal(fake->links[1].pins, 0);
 }
 
-/* A race of chunk 0, which the one that is not slow has won and which has been checked. */
-static struct memory_load *win_race(struct fake *fake)
-{
-	struct memory_load *load;
-
-	warm(fake);
-	shorten(fake);
-	fake->checks = true;
-	load = fake_load(fake, 0, 1, 1, mirrored, 1, (struct memory_load_request){ 0 });
-	fake_answer(fake, 0);
-	fake->now += 10 * MS;
-	fake_run(fake);
-	fake_answer(fake, 1);
-	fake_land(fake, 1);
-	assert_int_equal(load->progress.groups_done, 0);
-	assert_true(check_all(fake));
-	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
-	return load;
-}
-
-static void what_the_loser_of_a_race_writes_is_checked_too(void **state)
+static void a_read_without_a_replica_is_not_raced(void **state)
 {
 	struct fake *fake = *state;
-	struct memory_load *load = win_race(fake);
-
-	assert_int_equal(load->progress.groups_clear, 0);
-	fake_land(fake, 0);
-	assert_int_equal(load->progress.groups_clear, 0);
-	assert_false(load->progress.quiet);
-	assert_true(check_all(fake));
-	assert_int_equal(load->progress.groups_clear, 1);
-	assert_true(load->progress.quiet && !load->progress.spoiled);
-}
-
-static void a_loser_that_writes_damaged_bytes_is_told_of(void **state)
-{
-	struct fake *fake = *state;
-	struct memory_reader_report report;
-	struct memory_load *load;
-
-	fake->lies[0] = true;
-	load = win_race(fake);
-	fake_land(fake, 0);
-	assert_true(check_all(fake));
-	assert_true(load->progress.quiet && load->progress.spoiled);
-	assert_true(memory_reader_report(fake->reader, &report));
-	assert_int_equal(report.donor, 0);
-	assert_int_equal(fake->links[0].suspects, 1);
-}
-
-/* It comes while somebody looks at the bytes: what was seen means nothing. */
-static void a_loser_that_writes_during_a_check_makes_another(void **state)
-{
-	struct memory_reader_check check;
-	struct fake *fake = *state;
-	struct memory_load *load;
-
-	warm(fake);
-	shorten(fake);
-	fake->checks = true;
-	fake->lies[0] = true;
-	load = fake_load(fake, 0, 1, 1, mirrored, 1, (struct memory_load_request){ 0 });
-	fake_answer(fake, 0);
-	fake->now += 10 * MS;
-	fake_run(fake);
-	fake_answer(fake, 1);
-	fake_land(fake, 1);
-	assert_true(memory_reader_to_check(fake->reader, &check));
-	fake_land(fake, 0);
-	memory_reader_checked(fake->reader, &check, true, fake->now);
-	assert_int_equal(load->progress.groups_done, 0);
-	do
-		fake_finish(fake);
-	while (check_all(fake));
-	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
-	assert_true(load->progress.quiet && !load->progress.spoiled);
-	assert_arrived(fake, 0, 1);
-}
-
-static void a_read_without_a_replica_or_with_verification_is_not_raced(void **state)
-{
-	struct fake *fake = *state;
-	struct memory_load *single, *checked;
+	struct memory_load *single;
 
 	warm(fake);
 	single = fake_load(fake, 0, 1, 1, one, 1, (struct memory_load_request){ 0 });
@@ -240,14 +192,6 @@ static void a_read_without_a_replica_or_with_verification_is_not_raced(void **st
 	fake->now += 1000 * MS;
 	fake_run(fake);
 	assert_int_equal(single->progress.hedges, 0);
-	while (fake_land(fake, 0))
-		;
-	checked = fake_load(fake, 0, 1, 1, mirrored, 1, verified);
-	fake_answer(fake, 0);
-	assert_int_equal(fake->links[0].flying, 1);
-	fake->now += 1000 * MS;
-	fake_run(fake);
-	assert_int_equal(checked->progress.hedges, 0);
 }
 
 static void races_stay_within_their_budget(void **state)
@@ -402,12 +346,10 @@ int main(void)
 		WITH_FAKE(no_more_pins_are_held_than_allowed),
 		WITH_FAKE(a_link_that_is_deaf_for_a_while_is_asked_again),
 		WITH_FAKE(a_slow_read_is_raced_after_the_99th_percentile),
-		WITH_FAKE(a_group_is_clear_when_the_loser_of_its_race_has_landed),
+		WITH_FAKE(a_donor_that_does_not_end_a_lost_race_is_disconnected),
+		WITH_FAKE(a_donor_that_nobody_races_is_waited_for),
 		WITH_FAKE(the_first_of_a_race_may_still_win),
-		WITH_FAKE(what_the_loser_of_a_race_writes_is_checked_too),
-		WITH_FAKE(a_loser_that_writes_damaged_bytes_is_told_of),
-		WITH_FAKE(a_loser_that_writes_during_a_check_makes_another),
-		WITH_FAKE(a_read_without_a_replica_or_with_verification_is_not_raced),
+		WITH_FAKE(a_read_without_a_replica_is_not_raced),
 		WITH_FAKE(races_stay_within_their_budget),
 		WITH_FAKE(latency_goes_before_background),
 		WITH_FAKE(a_load_that_somebody_else_wants_too_is_as_urgent_and_late_as_either),

@@ -32,10 +32,19 @@ struct bed {
 	unsigned int count; /* of results */
 	struct memory_arena *second; /* of the next donor, restored into */
 	unsigned int restored, damaged;
+	uint64_t files, aside; /* as counted before that */
 	bool restore_ended;
 };
 
 static struct bed bed;
+
+static void on_counted(void *arg, uint64_t files, uint64_t damaged)
+{
+	assert_ptr_equal(arg, &bed);
+	assert_int_equal(bed.restored + bed.damaged, 0);
+	bed.files = files;
+	bed.aside = damaged;
+}
 
 static void on_restored(void *arg, const struct memory_spool_restored *file)
 {
@@ -54,7 +63,7 @@ static void on_restore_ended(void *arg, int err)
 static void open_spooler(void)
 {
 	static const struct memory_spooler_ops ops = {
-		.restored = on_restored, .restore_ended = on_restore_ended,
+		.counted = on_counted, .restored = on_restored, .restore_ended = on_restore_ended,
 	};
 
 	bed.restore_ended = false;
@@ -371,6 +380,9 @@ static void what_is_stored_before_is_restored_by_and_by(void **state)
 	dispatch_until_restored();
 	assert_int_equal(bed.damaged, 1);
 	assert_true(bed.restored >= 1 && bed.restored <= 2);
+	/* Counted before or after the one that was removed. */
+	assert_in_range(bed.files, CHUNKS - 1, CHUNKS);
+	assert_int_equal(bed.aside, 0);
 	assert_true(is_there(1, ".damaged") && !is_there(2, ""));
 }
 

@@ -11,8 +11,9 @@ static uint32_t extra_of(const char *name)
 	uint32_t extra;
 
 	assert_non_null(model);
-	assert_int_equal(replicas_read(&replicas, bed.models->catalog), 0);
-	extra = replicas_extra(&replicas, model);
+	assert_int_equal(replicas_begin(&replicas, bed.models->catalog), 0);
+	assert_int_equal(replicas_look(&replicas), 0);
+	extra = replicas_extra(&replicas, name);
 	replicas_free(&replicas);
 	return extra;
 }

@@ -6,6 +6,7 @@
 #ifndef TESTS_UNIT_SERVICE_BED_H
 #define TESTS_UNIT_SERVICE_BED_H
 
+#include "log_memory.h"
 #include "service_fake.h"
 
 #include "../../userspace/distmindd/common/log.h"
@@ -15,6 +16,7 @@
 
 #include <fcntl.h>
 #include <ftw.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -82,9 +84,29 @@ static inline int setup(void **state)
 	return 0;
 }
 
+#define WORKERS_MAX 4 /* of worker.c */
+
+struct meeting {
+	struct worker_job job;
+	pthread_barrier_t *barrier;
+	bool over;
+};
+
+/*
+ * Jobs that keep the threads of the worker from all else, until they are let go: while they are
+ * held nothing is copied. A test that fails leaves them where they wait, for teardown().
+ */
+static struct held {
+	struct meeting meetings[WORKERS_MAX];
+	int count;
+	sem_t arrived, gate;
+} held;
+
 static inline int teardown(void **state)
 {
 	(void)state;
+	for (; held.count; held.count--)
+		sem_post(&held.gate);
 	stop_daemon();
 	assert_int_equal(fake.buffers, 0);
 	assert_int_equal(fake.timelines, 0);
@@ -146,10 +168,82 @@ static inline void hang_up(int fd)
 	wait_until(bed.models->service.count < before);
 }
 
-/* Memory of the gpu that is being given back has been. */
+/* Loads are over, and memory of the gpu that is being given back has been. */
 static inline void let_memory_go(void)
 {
-	wait_until(!errands_of(bed.models->weights.errands, ERRANDS_GPU(FAKE_GPU)));
+	wait_until(!bed.models->weights.keep.loads &&
+		   !errands_of(bed.models->weights.errands, ERRANDS_GPU(FAKE_GPU)));
+}
+
+/*
+ * Workers
+ */
+
+static inline void meet(struct worker_job *job)
+{
+	pthread_barrier_wait(((struct meeting *)job)->barrier);
+}
+
+static inline void has_met(struct worker_job *job, bool dropped)
+{
+	(void)dropped;
+	((struct meeting *)job)->over = true;
+}
+
+/* All of them at once have nothing else to do: what they had is done. */
+static inline void wait_for_workers(void)
+{
+	long count = sysconf(_SC_NPROCESSORS_ONLN);
+	struct meeting meetings[WORKERS_MAX];
+	pthread_barrier_t barrier;
+
+	if (count > WORKERS_MAX)
+		count = WORKERS_MAX;
+	pthread_barrier_init(&barrier, NULL, (unsigned int)count);
+	for (long i = 0; i < count; i++) {
+		meetings[i] = (struct meeting){
+			.job = { .work = meet, .done = has_met }, .barrier = &barrier,
+		};
+		worker_add(bed.models->chunks.worker, &meetings[i].job);
+	}
+	for (long i = 0; i < count; i++)
+		wait_until(meetings[i].over);
+	pthread_barrier_destroy(&barrier);
+}
+
+static inline void wait_at_gate(struct worker_job *job)
+{
+	(void)job;
+	sem_post(&held.arrived);
+	while (sem_wait(&held.gate))
+		;
+}
+
+static inline void hold_workers(void)
+{
+	long count = sysconf(_SC_NPROCESSORS_ONLN);
+
+	held.count = count < WORKERS_MAX ? (int)count : WORKERS_MAX;
+	sem_init(&held.arrived, 0, 0);
+	sem_init(&held.gate, 0, 0);
+	for (int i = 0; i < held.count; i++) {
+		held.meetings[i] = (struct meeting){
+			.job = { .work = wait_at_gate, .done = has_met },
+		};
+		worker_add(bed.models->chunks.worker, &held.meetings[i].job);
+	}
+	for (int i = 0; i < held.count; i++)
+		while (sem_wait(&held.arrived))
+			;
+}
+
+static inline void let_workers_go(void)
+{
+	for (int i = 0; i < held.count; i++)
+		sem_post(&held.gate);
+	for (int i = 0; i < held.count; i++)
+		wait_until(held.meetings[i].over);
+	held.count = 0;
 }
 
 /* The reply that ends an exchange; what it brings is the caller's. */
@@ -192,15 +286,36 @@ static inline void expect_ok(const struct message *message)
 			 json_string_value(json_object_get(message->body, "reason")));
 }
 
+/* It is done, and nothing more is to be known. */
+static inline void ask_ok(int fd, json_t *body)
+{
+	struct message reply = ask(fd, body, NULL, 0);
+
+	expect_ok(&reply);
+	message_clear(&reply);
+}
+
+/* Clears it. */
+static inline void expect_refused_by(struct message *reply, const char *error, const char *reason)
+{
+	assert_true(json_is_false(json_object_get(reply->body, "ok")));
+	assert_string_equal(json_string_value(json_object_get(reply->body, "errno")), error);
+	assert_contains(json_string_value(json_object_get(reply->body, "reason")), reason);
+	message_clear(reply);
+}
+
+static inline void expect_refused(int fd, const char *error, const char *reason)
+{
+	struct message reply = receive(fd);
+
+	expect_refused_by(&reply, error, reason);
+}
+
 static inline void expect_refusal(int fd, json_t *body, const int *fds, size_t count,
 				  const char *error, const char *reason)
 {
-	struct message reply = ask(fd, body, fds, count);
-
-	assert_true(json_is_false(json_object_get(reply.body, "ok")));
-	assert_string_equal(json_string_value(json_object_get(reply.body, "errno")), error);
-	assert_contains(json_string_value(json_object_get(reply.body, "reason")), reason);
-	message_clear(&reply);
+	say(fd, body, fds, count);
+	expect_refused(fd, error, reason);
 }
 
 static inline json_t *op(const char *name, const char *model)
@@ -212,14 +327,14 @@ static inline json_t *op(const char *name, const char *model)
 static inline json_t *document(struct message *reply)
 {
 	const char *why;
-	const void *text;
 	size_t size;
 	json_t *root;
+	void *text;
 
 	expect_ok(reply);
-	assert_int_equal(message_map(reply->fds[0], 64U << 20, &text, &size, &why), 0);
+	assert_int_equal(message_read(reply->fds[0], 64U << 20, &text, &size, &why), 0);
 	root = json_loadb(text, size, 0, NULL);
-	munmap((void *)text, size);
+	free(text);
 	message_clear(reply);
 	assert_non_null(root);
 	return root;
@@ -434,17 +549,19 @@ static inline void check_weights(struct message *reply, struct sample *sample)
 	const struct model_manifest *model = &sample->image.manifest;
 	json_t *root, *tensors;
 	const char *why;
-	const void *bytes, *text;
-	size_t size, len;
+	const void *text;
+	uint8_t *bytes;
+	size_t len;
 
 	expect_ok(reply);
 	assert_int_equal(reply->fd_count, 3);
 	assert_int_equal(field(reply, "size"), model->size);
-	assert_int_equal(message_map(reply->fds[0], 1U << 30, &bytes, &size, &why), 0);
+	bytes = mmap(NULL, model->size, PROT_READ, MAP_SHARED, reply->fds[0], 0);
+	assert_ptr_not_equal(bytes, MAP_FAILED);
 	for (uint32_t i = 0; i < model->chunk_count; i++)
-		assert_memory_equal((const uint8_t *)bytes + model->chunks[i].offset,
+		assert_memory_equal(bytes + model->chunks[i].offset,
 				    model_image_chunk(&sample->image, i), model->chunks[i].size);
-	munmap((void *)bytes, size);
+	munmap(bytes, model->size);
 	assert_int_equal(message_map(reply->fds[2], 64U << 20, &text, &len, &why), 0);
 	root = json_loadb(text, len, 0, NULL);
 	munmap((void *)text, len);
@@ -478,6 +595,15 @@ static inline void load_sample(int fd, struct sample *sample)
 {
 	say(fd, load_op(sample->image.manifest.name), NULL, 0);
 	receive_weights(fd, sample);
+}
+
+/* And ends the use: it stays as cached. */
+static inline void load_once(struct sample *sample)
+{
+	int fd = connect_client();
+
+	load_sample(fd, sample);
+	hang_up(fd);
 }
 
 static inline uint64_t arena_bytes(void)

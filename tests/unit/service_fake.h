@@ -8,13 +8,19 @@
 
 #include "unit.h"
 
+#include "../../userspace/common/clock.h"
+
+#include <dirent.h>
 #include <distmind.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define FAKE_GPU 3
@@ -29,8 +35,9 @@ struct distmind_vgpu {
 };
 
 struct distmind_buffer {
-	uint8_t *bytes;
+	uint8_t *bytes; /* of a memfd, which stands for its dma-bufs, too */
 	uint64_t size;
+	int fd;
 };
 
 struct distmind_timeline {
@@ -47,7 +54,16 @@ static struct fake {
 	unsigned int buffers, timelines, vgpus;
 	uint32_t tenant_uid;
 	uint64_t tenant_memory, tenant_used; /* its quota, 0: all; and what its buffers have */
+	struct {
+		ino_t inode; /* of a buffer, for which it pays while another has it open */
+		int fd; /* of the buffer itself; -1: it has been destroyed */
+		uint64_t size;
+	} payments[256];
+	unsigned int payment_count;
+	unsigned int paid_exports;
+	uint64_t set_us; /* that it takes to set a quota */
 	size_t extents;
+	int extents_error; /* they are refused with that */
 	unsigned int failures; /* of timelines */
 	uint64_t failed_value;
 	int failed_error;
@@ -55,6 +71,9 @@ static struct fake {
 	bool copies_wait; /* the copy lane does nothing */
 	struct distmind_timeline *last; /* made */
 } fake;
+
+/* Whoever has it holds up the errands that make buffers. */
+static pthread_mutex_t fake_making = PTHREAD_MUTEX_INITIALIZER;
 
 static struct distmind_pool fake_pool;
 static struct distmind_vgpu fake_vgpu;
@@ -74,6 +93,34 @@ int distmind_pool_vgpus(struct distmind_pool *pool,
 	return 0;
 }
 
+/* Daemon and clients are one process. */
+static inline bool fake_is_open(ino_t inode, int but)
+{
+	struct dirent *entry;
+	DIR *dir = opendir("/proc/self/fd");
+	struct stat stat;
+	bool found = false;
+
+	assert_non_null(dir);
+	while (!found && (entry = readdir(dir)))
+		found = atoi(entry->d_name) != but && !fstat(atoi(entry->d_name), &stat) &&
+			stat.st_ino == inode;
+	closedir(dir);
+	return found;
+}
+
+static inline uint64_t fake_paid(void)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = fake.payment_count; i--;)
+		if (!fake_is_open(fake.payments[i].inode, fake.payments[i].fd))
+			fake.payments[i] = fake.payments[--fake.payment_count];
+	for (unsigned int i = 0; i < fake.payment_count; i++)
+		sum += fake.payments[i].size;
+	return sum;
+}
+
 int distmind_pool_vgpu(struct distmind_pool *pool, uint32_t id, struct distmind_vgpu_record *vgpu)
 {
 	(void)pool;
@@ -82,7 +129,7 @@ int distmind_pool_vgpu(struct distmind_pool *pool, uint32_t id, struct distmind_
 	*vgpu = (struct distmind_vgpu_record){
 		.id = id, .gpu = FAKE_GPU, .uid = fake.tenant_uid,
 		.memory = fake.tenant_memory ? fake.tenant_memory : fake.memory,
-		.memory_used = fake.tenant_used,
+		.memory_used = fake.tenant_used + fake_paid(),
 		.state = DISTMIND_VGPU_STATE_BOUND,
 	};
 	return 0;
@@ -115,6 +162,8 @@ int distmind_pool_vgpu_set(struct distmind_pool *pool, const struct distmind_vgp
 {
 	(void)pool;
 	assert_int_equal(fields, DISTMIND_SET_MEMORY);
+	for (uint64_t begin = clock_us(); clock_us() - begin < fake.set_us;)
+		;
 	fake.quota = record->memory;
 	return 0;
 }
@@ -135,6 +184,8 @@ int distmind_pool_extents_add(struct distmind_pool *pool, uint32_t buffer, int t
 	(void)timeline;
 	for (size_t i = 1; i < count; i++)
 		assert_true(extents[i].offset >= extents[i - 1].offset + extents[i - 1].size);
+	if (fake.extents_error)
+		return fake.extents_error;
 	fake.extents = count;
 	return 0;
 }
@@ -156,11 +207,16 @@ int distmind_buffer_create(struct distmind_vgpu *vgpu, uint64_t size,
 {
 	(void)vgpu;
 	(void)kind;
+	pthread_mutex_lock(&fake_making);
+	pthread_mutex_unlock(&fake_making);
 	size = (size + 4095) / 4096 * 4096;
 	if (fake.used + size > fake.quota)
 		return -EDQUOT;
 	*buffer = calloc(1, sizeof(**buffer));
-	(*buffer)->bytes = calloc(1, size);
+	(*buffer)->fd = memfd_create("buffer", MFD_CLOEXEC);
+	assert_int_equal(ftruncate((*buffer)->fd, (off_t)size), 0);
+	(*buffer)->bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, (*buffer)->fd, 0);
+	assert_ptr_not_equal((*buffer)->bytes, MAP_FAILED);
 	(*buffer)->size = size;
 	fake.used += size;
 	if (fake.used > fake.peak)
@@ -176,7 +232,11 @@ void distmind_buffer_destroy(struct distmind_buffer *buffer)
 		return;
 	fake.used -= buffer->size;
 	fake.buffers--;
-	free(buffer->bytes);
+	for (unsigned int i = 0; i < fake.payment_count; i++)
+		if (fake.payments[i].fd == buffer->fd)
+			fake.payments[i].fd = -1;
+	munmap(buffer->bytes, buffer->size);
+	close(buffer->fd);
 	free(buffer);
 }
 
@@ -198,13 +258,35 @@ int distmind_buffer_info(struct distmind_buffer *buffer, struct distmind_buffer_
 	return 0;
 }
 
-/* A memfd with the bytes as they are now. */
-int message_memfd(const void *data, size_t size);
-
 int distmind_buffer_export(struct distmind_buffer *buffer, uint32_t flags)
 {
+	(void)flags;
+	return fcntl(buffer->fd, F_DUPFD_CLOEXEC, 0);
+}
+
+/* Once for each buffer. */
+int distmind_buffer_export_paid(struct distmind_buffer *buffer, uint32_t flags, uint32_t payer)
+{
+	uint64_t paid = fake_paid();
+	struct stat stat;
+
+	assert_int_equal(payer, FAKE_TENANT);
 	assert_false(flags & DISTMIND_EXPORT_RDWR);
-	return message_memfd(buffer->bytes, buffer->size);
+	fake.paid_exports++;
+	/* Without a quota nobody counts. */
+	if (!fake.tenant_memory)
+		return distmind_buffer_export(buffer, flags);
+	for (unsigned int i = 0; i < fake.payment_count; i++)
+		if (fake.payments[i].fd == buffer->fd)
+			return distmind_buffer_export(buffer, flags);
+	if (fake.tenant_used + paid + buffer->size > fake.tenant_memory)
+		return -EDQUOT;
+	assert_true(fake.payment_count < COUNT(fake.payments));
+	assert_int_equal(fstat(buffer->fd, &stat), 0);
+	fake.payments[fake.payment_count].inode = stat.st_ino;
+	fake.payments[fake.payment_count].fd = buffer->fd;
+	fake.payments[fake.payment_count++].size = buffer->size;
+	return distmind_buffer_export(buffer, flags);
 }
 
 int distmind_timeline_create(struct distmind_vgpu *vgpu, uint64_t value,

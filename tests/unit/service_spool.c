@@ -66,15 +66,12 @@ static bool is_held(const struct sample *sample, uint32_t chunk)
 static void others_are_served_while_the_disk_hangs(void **state)
 {
 	struct pushing net;
-	struct message reply;
 	int other;
 
 	(void)state;
 	begin_batch(&net, 0);
 	other = connect_client();
-	reply = ask(other, json_pack("{s:s}", "op", "list"), NULL, 0);
-	expect_ok(&reply);
-	message_clear(&reply);
+	ask_ok(other, json_pack("{s:s}", "op", "list"));
 	/* It is in memory, but nobody is told so. */
 	assert_true(arena_bytes() > 0);
 	assert_false(is_held(&net.sample, net.missing[0]));
@@ -113,9 +110,33 @@ static void restart_slowly(unsigned int reads)
 	disk_hang_reads(reads);
 	start_daemon();
 	wait_until(catalog_member_state(bed.models->catalog) == CATALOG_JOINED);
+	wait_until(catalog_model_find(bed.models->catalog, "net") &&
+		   catalog_model_find(bed.models->catalog, "net")->known);
 }
 
 static void others_are_served_while_the_spool_is_restored(void **state)
+{
+	struct sample net;
+	int fd;
+
+	(void)state;
+	push_sample(&net, "net", 1);
+	restart_slowly(2);
+	fd = connect_client();
+	ask_ok(fd, json_pack("{s:s}", "op", "list"));
+	expect_refusal(fd, load_op("net"), NULL, 0, "EAGAIN", "reads its spool: try again");
+	/* What has been read counts already, and more can be pushed. */
+	assert_true(bed.models->chunks.restore.under_way);
+	disk_allow_reads();
+	wait_until(!bed.models->chunks.restore.under_way);
+	assert_int_equal(bed.models->chunks.restore.skipped, 0);
+	load_sample(fd, &net);
+	hang_up(fd);
+	free_sample(&net);
+}
+
+/* What has not been read yet is not lost, and nobody is told to push it again. */
+static void a_verify_does_not_judge_what_is_being_restored(void **state)
 {
 	struct sample net;
 	struct message reply;
@@ -125,16 +146,13 @@ static void others_are_served_while_the_spool_is_restored(void **state)
 	push_sample(&net, "net", 1);
 	restart_slowly(2);
 	fd = connect_client();
-	reply = ask(fd, json_pack("{s:s}", "op", "list"), NULL, 0);
-	expect_ok(&reply);
-	message_clear(&reply);
-	expect_refusal(fd, load_op("net"), NULL, 0, "EAGAIN", "reads its spool: try again");
-	/* What has been read counts already, and more can be pushed. */
-	assert_true(bed.models->chunks.restore.under_way);
+	expect_refusal(fd, op("verify", "net"), NULL, 0, "EAGAIN", "reads its spool: try again");
 	disk_allow_reads();
 	wait_until(!bed.models->chunks.restore.under_way);
-	assert_int_equal(bed.models->chunks.restore.skipped, 0);
-	load_sample(fd, &net);
+	reply = ask(fd, op("verify", "net"), NULL, 0);
+	expect_ok(&reply);
+	assert_int_equal(json_array_size(json_object_get(reply.body, "bad")), 0);
+	message_clear(&reply);
 	hang_up(fd);
 	free_sample(&net);
 }
@@ -185,7 +203,6 @@ static void damage_file(const struct sample *sample, uint32_t chunk)
 static void what_is_damaged_in_the_spool_is_not_restored(void **state)
 {
 	struct sample net, again;
-	int fd;
 
 	(void)state;
 	push_sample(&net, "net", 1);
@@ -200,9 +217,7 @@ static void what_is_damaged_in_the_spool_is_not_restored(void **state)
 	make_sample(&again, "again", 1, 300000, LAYERS);
 	push(&again);
 	assert_true(is_whole(&net, 3));
-	fd = connect_client();
-	load_sample(fd, &net);
-	hang_up(fd);
+	load_once(&net);
 	free_sample(&net);
 	free_sample(&again);
 }
@@ -211,7 +226,6 @@ static void the_same_is_pushed_while_the_spool_is_restored(void **state)
 {
 	struct sample net, again;
 	uint64_t bytes;
-	int fd;
 
 	(void)state;
 	push_sample(&net, "net", 1);
@@ -222,9 +236,7 @@ static void the_same_is_pushed_while_the_spool_is_restored(void **state)
 	push(&again);
 	wait_until(!bed.models->chunks.restore.under_way);
 	assert_int_equal(arena_bytes(), bytes);
-	fd = connect_client();
-	load_sample(fd, &again);
-	hang_up(fd);
+	load_once(&again);
 	free_sample(&net);
 	free_sample(&again);
 }
@@ -266,7 +278,6 @@ static void a_chunk_that_two_push_is_on_disk_for_both(void **state)
 static void a_full_disk_refuses_the_push_and_says_so(void **state)
 {
 	struct pushing net;
-	struct message reply;
 	int bytes;
 
 	(void)state;
@@ -282,10 +293,124 @@ static void a_full_disk_refuses_the_push_and_says_so(void **state)
 		       "were not sent");
 	/* It can still be made good. */
 	send_chunks(net.fd, &net.sample, net.missing, net.count);
-	reply = ask(net.fd, json_pack("{s:s}", "op", "commit"), NULL, 0);
-	expect_ok(&reply);
-	message_clear(&reply);
+	ask_ok(net.fd, json_pack("{s:s}", "op", "commit"));
 	pushing_end(&net);
+}
+
+/* The spool's part of the status; the caller's. */
+static json_t *spool_status(void)
+{
+	int fd = connect_client();
+	struct message reply = ask(fd, json_pack("{s:s}", "op", "status"), NULL, 0);
+	json_t *spool;
+
+	expect_ok(&reply);
+	spool = json_incref(json_object_get(reply.body, "spool"));
+	assert_non_null(spool);
+	message_clear(&reply);
+	hang_up(fd);
+	return spool;
+}
+
+static void expect_spool(json_int_t refused, const char *reason, const char *fix)
+{
+	json_t *spool = spool_status();
+
+	assert_string_equal(json_string_value(json_object_get(spool, "path")), bed.config.spool);
+	assert_int_equal(json_integer_value(json_object_get(spool, "refused")), refused);
+	assert_contains(json_string_value(json_object_get(spool, "reason")), reason);
+	assert_contains(json_string_value(json_object_get(spool, "fix")), fix);
+	if (!reason[0])
+		assert_string_equal(json_string_value(json_object_get(spool, "reason")), "");
+	json_decref(spool);
+}
+
+static void a_disk_that_is_full_is_told_once_and_until_it_is_not(void **state)
+{
+	unsigned int failing, works;
+	struct pushing net;
+	int before, log;
+
+	(void)state;
+	expect_spool(0, "", "");
+	pushing_begin(&net);
+	disk_fail_always(ENOSPC);
+	log = log_to_memory(&before);
+	for (int i = 0; i < 2; i++) {
+		send_batch(net.fd, &net.sample, net.missing);
+		expect_refused(net.fd, "ENOSPC", "No space left on device");
+	}
+	wait_until(TAILQ_EMPTY(&bed.models->chunks.stores));
+	failing = count_logged(log, before, "event=spool-failing");
+	assert_int_equal(failing, 1);
+	expect_spool(2 * BATCH, "No space left on device", "make room on the file system of");
+	disk_reset();
+	log = log_to_memory(&before);
+	send_chunks(net.fd, &net.sample, net.missing, net.count);
+	ask_ok(net.fd, json_pack("{s:s}", "op", "commit"));
+	works = count_logged(log, before, "event=spool-works");
+	assert_int_equal(works, 1);
+	expect_spool(0, "", "");
+	pushing_end(&net);
+}
+
+static void it_is_told_how_much_of_the_spool_is_restored(void **state)
+{
+	struct sample net;
+	json_t *spool;
+
+	(void)state;
+	push_sample(&net, "net", 1);
+	restart_slowly(2);
+	wait_until(bed.models->chunks.restore.files);
+	spool = spool_status();
+	assert_true(json_is_true(json_object_get(spool, "restoring")));
+	assert_int_equal(json_integer_value(json_object_get(spool, "files")),
+			 net.image.manifest.chunk_count);
+	json_decref(spool);
+	disk_allow_reads();
+	wait_until(!bed.models->chunks.restore.under_way);
+	spool = spool_status();
+	assert_true(json_is_false(json_object_get(spool, "restoring")));
+	assert_int_equal(json_integer_value(json_object_get(spool, "restored")),
+			 net.image.manifest.chunk_count);
+	json_decref(spool);
+	free_sample(&net);
+}
+
+static void files_that_were_put_aside_are_told_until_they_are_removed(void **state)
+{
+	struct sample net;
+
+	(void)state;
+	push_sample(&net, "net", 1);
+	damage_file(&net, 3);
+	/* By the one that finds it, and by the next. */
+	for (int i = 0; i < 2; i++) {
+		restart_slowly(0);
+		disk_allow_reads();
+		wait_until(!bed.models->chunks.restore.under_way);
+		expect_spool(0, "1 files were damaged, and put aside", "/*.damaged");
+	}
+	free_sample(&net);
+}
+
+static void what_does_not_fit_is_logged_once(void **state)
+{
+	struct sample net;
+	int before, log;
+
+	(void)state;
+	push_sample(&net, "net", 1);
+	stop_daemon();
+	bed.config.donor_memory = 1U << 20;
+	log = log_to_memory(&before);
+	start_daemon();
+	wait_until(!bed.models->chunks.restore.under_way);
+	assert_true(bed.models->chunks.restore.skipped > 1);
+	assert_int_equal(count_logged(log, before, "event=chunk-not-restored"), 1);
+	expect_spool(0, "files were not restored, the last one: does not fit", "[donor] memory");
+	free_sample(&net);
 }
 
 static void a_client_that_goes_while_the_disk_hangs_leaves_nothing(void **state)
@@ -303,7 +428,6 @@ static void a_client_that_goes_while_the_disk_hangs_leaves_nothing(void **state)
 static void a_daemon_that_stops_while_it_stores_can_go_on(void **state)
 {
 	struct pushing net;
-	int fd;
 
 	(void)state;
 	begin_batch(&net, 1);
@@ -314,9 +438,7 @@ static void a_daemon_that_stops_while_it_stores_can_go_on(void **state)
 	free(net.missing);
 	start_daemon();
 	push(&net.sample);
-	fd = connect_client();
-	load_sample(fd, &net.sample);
-	hang_up(fd);
+	load_once(&net.sample);
 	free_sample(&net.sample);
 }
 
@@ -328,11 +450,16 @@ int main(void)
 		SPOOL_TEST(others_are_served_while_the_disk_hangs),
 		SPOOL_TEST(a_batch_is_acknowledged_with_its_last_chunk),
 		SPOOL_TEST(others_are_served_while_the_spool_is_restored),
+		SPOOL_TEST(a_verify_does_not_judge_what_is_being_restored),
 		SPOOL_TEST(what_is_damaged_in_memory_is_taken_from_the_spool),
 		SPOOL_TEST(what_is_damaged_in_the_spool_is_not_restored),
 		SPOOL_TEST(the_same_is_pushed_while_the_spool_is_restored),
 		SPOOL_TEST(a_chunk_that_two_push_is_on_disk_for_both),
 		SPOOL_TEST(a_full_disk_refuses_the_push_and_says_so),
+		SPOOL_TEST(a_disk_that_is_full_is_told_once_and_until_it_is_not),
+		SPOOL_TEST(it_is_told_how_much_of_the_spool_is_restored),
+		SPOOL_TEST(files_that_were_put_aside_are_told_until_they_are_removed),
+		SPOOL_TEST(what_does_not_fit_is_logged_once),
 		SPOOL_TEST(a_client_that_goes_while_the_disk_hangs_leaves_nothing),
 		SPOOL_TEST(a_daemon_that_stops_while_it_stores_can_go_on),
 	};

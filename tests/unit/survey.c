@@ -91,6 +91,38 @@ static void who_asks_meanwhile_gets_the_same(void **state)
 	free_sample(&a);
 }
 
+static uint64_t turns[3];
+
+/* It takes all of the turn. */
+static void on_ready_slowly(struct survey_wait *wait, int err)
+{
+	(void)wait;
+	assert_int_equal(err, 0);
+	turns[answers++] = turns_account()->count;
+	while (!turns_over())
+		;
+}
+
+/* What they do with it is not done in one turn of the loop. */
+static void those_who_wait_are_told_one_after_another(void **state)
+{
+	struct survey_wait waits[3];
+	struct sample a;
+
+	(void)state;
+	push_sample(&a, "a", 1);
+	answers = 0;
+	/* As if the catalog had changed. */
+	bed.models->survey.made = false;
+	for (int i = 0; i < 3; i++) {
+		waits[i] = (struct survey_wait){ .ready = on_ready_slowly };
+		survey_ask(&bed.models->survey, &waits[i]);
+	}
+	wait_until(answers == 3);
+	assert_true(turns[0] < turns[1] && turns[1] < turns[2]);
+	free_sample(&a);
+}
+
 static void nothing_is_counted_again_until_the_catalog_changes(void **state)
 {
 	struct sample a, b;
@@ -205,6 +237,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SERVICE_TEST(a_model_that_the_catalog_does_not_have_is_not_found),
 		SERVICE_TEST(who_asks_meanwhile_gets_the_same),
+		SERVICE_TEST(those_who_wait_are_told_one_after_another),
 		SERVICE_TEST(nothing_is_counted_again_until_the_catalog_changes),
 		SERVICE_TEST(what_the_gpus_have_is_not_kept),
 		SERVICE_TEST(a_chunk_is_stored_once_however_many_have_it),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Weights that are read from another host, and the cache that keeps what was read. */
+#include "../../userspace/distmindd/pool/rdma.h"
 #include "rdma_fake.h"
 
 #define CACHE (16U << 20)
@@ -126,17 +127,26 @@ static void what_this_host_donates_is_not_cached_too(void **state)
 
 static void keeping_ends_with_the_eviction(void **state)
 {
+	struct keep *keep = &bed.models->weights.keep;
 	struct sample sample;
 
 	(void)state;
 	give_away(&sample, 0, "net", 2000000, 0);
-	load(&sample);
+	/* As if there were another load: nothing is kept but in the one turn between the two. */
+	keep_load_begins(keep);
+	load_once(&sample);
+	wait_until(keeping());
+	keep_load_ends(keep);
+	wait_until(cached_bytes());
+	keep_load_begins(keep);
 	assert_true(keeping());
 	evict(&sample);
 	assert_false(keeping());
 	assert_true(cached_bytes() < bytes_from(&sample, 0));
+	keep_load_ends(keep);
 	load(&sample);
 	wait_until(!keeping());
+	assert_int_equal(cached_bytes(), bytes_from(&sample, 0));
 	free_sample(&sample);
 }
 
@@ -217,31 +227,6 @@ static void a_cached_chunk_that_is_damaged_is_read_again(void **state)
 /* A model that is larger than the ring through which it comes. */
 #define STAGED_LAYER 4700000
 
-static void a_place_in_the_ring_is_not_used_before_late_reads_are_over(void **state)
-{
-	struct sample sample;
-	uint32_t arrived;
-	int fd;
-
-	(void)state;
-	give_away(&sample, 0, "net", STAGED_LAYER, 2);
-	donor.races = true;
-	fd = connect_client();
-	say(fd, staged_op("net"), NULL, 0);
-	wait_until(donor.transfer && donor.transfer->done == donor.transfer->allowed);
-	arrived = donor.transfer->done;
-	assert_true(arrived < donor.transfer->group_count);
-	wait_until(fake_copied()->value == arrived);
-	for (int turns = 0; turns < 20; turns++)
-		assert_true(sd_event_run(bed.loop, 0) >= 0);
-	assert_int_equal(donor.transfer->allowed, arrived);
-	donor.races = false;
-	go_on(donor.transfer);
-	receive_weights(fd, &sample);
-	hang_up(fd);
-	free_sample(&sample);
-}
-
 static void a_chunk_that_is_lacking_in_a_later_round_is_named(void **state)
 {
 	const struct model_manifest *model;
@@ -274,7 +259,7 @@ static void a_transfer_that_waits_for_a_place_is_cancelled(void **state)
 	fake.copies_wait = true;
 	fd = connect_client();
 	say(fd, staged_op("net"), NULL, 0);
-	wait_until(donor.transfer && donor.transfer->clear == donor.transfer->allowed);
+	wait_until(donor.transfer && donor.transfer->done == donor.transfer->allowed);
 	hang_up(fd);
 	wait_until(!fake.buffers);
 	assert_null(donor.transfer);
@@ -313,6 +298,8 @@ static void a_load_that_was_given_up_is_not_given_to_the_next(void **state)
 	b = connect_client();
 	hang_up(a);
 	wait_until(donor.transfer->cancelled);
+	/* Somebody else, who need not wait until it is gone. */
+	fake.tenant_uid = 1000;
 	say(b, load_op("net"), NULL, 0);
 	wait_until(!donor.transfer->cancelled);
 	donor.holds = false;
@@ -372,6 +359,71 @@ static void a_chunk_of_another_size_is_not_copied(void **state)
 
 #define WEIGHTS_TEST(name) cmocka_unit_test_setup_teardown(name, setup_cache, teardown)
 
+/* Devices of which nothing is looked at. */
+static struct memory_fabric devices[2];
+
+/* Nothing is held of it when it goes. */
+static void end_device(void)
+{
+	let_memory_go();
+	bed.models->chunks.network.fabric = NULL;
+	assert_int_equal(devices[0].holds, 0);
+	assert_int_equal(devices[1].holds, 0);
+}
+
+static void a_device_that_comes_while_a_load_is_prepared_knows_its_memory(void **state)
+{
+	struct sample sample;
+	int fd;
+
+	(void)state;
+	rdma_stop(&bed.models->chunks);
+	give_away(&sample, 0, "net", 300000, 0);
+	fd = connect_client();
+	pthread_mutex_lock(&fake_making);
+	donor.holds = true;
+	say(fd, load_op("net"), NULL, 0);
+	wait_until(bed.models->service.clients->use);
+	bed.models->chunks.network.fabric = &devices[0];
+	pthread_mutex_unlock(&fake_making);
+	wait_until(donor.transfer);
+	for (uint32_t i = 0; i < donor.transfer->piece_count; i++)
+		assert_int_equal(donor.transfer->pieces[i].lkey, FAKE_LKEY);
+	donor.holds = false;
+	go_on(donor.transfer);
+	receive_weights(fd, &sample);
+	end_device();
+	hang_up(fd);
+	free_sample(&sample);
+}
+
+/* Its registration went with the device; the next one does not know the memory. */
+static void nothing_is_read_by_a_device_that_does_not_know_the_memory(void **state)
+{
+	struct resident *load;
+	struct sample sample;
+	int fd;
+
+	(void)state;
+	rdma_stop(&bed.models->chunks);
+	push_sample(&sample, "net", 1);
+	damage_chunk(&sample, 1);
+	bed.models->chunks.network.fabric = &devices[0];
+	fd = connect_client();
+	hold_workers();
+	say(fd, load_op("net"), NULL, 0);
+	wait_until((load = TAILQ_FIRST(&bed.models->weights.loads)) && load->fill &&
+		   fill_is_busy(load->fill));
+	memory_registration_end(&load->registration);
+	bed.models->chunks.network.fabric = &devices[1];
+	let_workers_go();
+	expect_refused(fd, "ENODEV", "try again");
+	assert_null(donor.transfer);
+	end_device();
+	hang_up(fd);
+	free_sample(&sample);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -381,12 +433,13 @@ int main(void)
 		WEIGHTS_TEST(keeping_waits_for_loads),
 		WEIGHTS_TEST(bytes_that_arrived_damaged_are_not_cached),
 		WEIGHTS_TEST(a_cached_chunk_that_is_damaged_is_read_again),
-		WEIGHTS_TEST(a_place_in_the_ring_is_not_used_before_late_reads_are_over),
 		WEIGHTS_TEST(a_chunk_that_is_lacking_in_a_later_round_is_named),
 		WEIGHTS_TEST(a_transfer_that_waits_for_a_place_is_cancelled),
 		WEIGHTS_TEST(a_load_that_was_given_up_is_not_given_to_the_next),
 		WEIGHTS_TEST(who_joins_a_load_does_not_inherit_its_deadline),
 		WEIGHTS_TEST(a_chunk_of_another_size_is_not_copied),
+		WEIGHTS_TEST(a_device_that_comes_while_a_load_is_prepared_knows_its_memory),
+		WEIGHTS_TEST(nothing_is_read_by_a_device_that_does_not_know_the_memory),
 	};
 
 	return cmocka_run_group_tests_name("weights_read", tests, NULL, NULL);

@@ -33,6 +33,7 @@ static void wait_until_full(void)
 	wait_until(fake_queue && fake_arrival()->value);
 	do {
 		before = fake_arrival()->value;
+		wait_for_workers();
 		for (int turns = 0; turns < 20; turns++)
 			assert_true(sd_event_run(bed.loop, 0) >= 0);
 	} while (fake_arrival()->value != before);

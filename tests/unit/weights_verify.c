@@ -140,7 +140,6 @@ static void who_joins_a_load_gets_what_was_verified_after_it(void **state)
 static void a_client_that_goes_meanwhile_leaves_the_copy(void **state)
 {
 	struct sample sample;
-	struct message reply;
 	int fd;
 
 	(void)state;
@@ -155,11 +154,33 @@ static void a_client_that_goes_meanwhile_leaves_the_copy(void **state)
 	assert_int_equal(fake.buffers, 1);
 	/* Nor does it matter to who hashes that the copy goes. */
 	fd = connect_client();
-	reply = ask(fd, op("evict", "net"), NULL, 0);
-	expect_ok(&reply);
-	message_clear(&reply);
+	ask_ok(fd, op("evict", "net"));
+	wait_until(!fake.buffers);
+	hang_up(fd);
+	free_sample(&sample);
+}
+
+/* Whoever ends it goes on, and the memory stays for as long as a worker may look at it. */
+static void nobody_waits_for_the_end_of_a_verification(void **state)
+{
+	struct sample sample;
+	int fd;
+
+	(void)state;
+	push_sample(&sample, "net", 1);
+	load_once(&sample);
 	let_memory_go();
-	assert_int_equal(fake.buffers, 0);
+	fd = connect_client();
+	hold_workers();
+	say(fd, verified_op("net"), NULL, 0);
+	wait_until(bed.models->service.clients->use);
+	hang_up(fd);
+	fd = connect_client();
+	ask_ok(fd, op("evict", "net"));
+	let_memory_go();
+	assert_int_equal(fake.buffers, 1);
+	let_workers_go();
+	wait_until(!fake.buffers);
 	hang_up(fd);
 	free_sample(&sample);
 }
@@ -172,6 +193,7 @@ int main(void)
 		SERVICE_TEST(a_damaged_copy_that_nobody_uses_goes_at_once),
 		SERVICE_TEST(who_joins_a_load_gets_what_was_verified_after_it),
 		SERVICE_TEST(a_client_that_goes_meanwhile_leaves_the_copy),
+		SERVICE_TEST(nobody_waits_for_the_end_of_a_verification),
 	};
 
 	return cmocka_run_group_tests_name("weights_verify", tests, NULL, NULL);

@@ -109,6 +109,28 @@ static void on_changed(struct catalog_entry *entry, void *arg)
 	}
 }
 
+static void on_alarm(const struct catalog_result *result, void *arg)
+{
+	struct catalog *catalog = arg;
+	int alarm = result->err;
+
+	catalog->asking_alarm = false;
+	/* With others nothing is known; a store that does not answer is told as such. */
+	if (catalog->closing || (alarm && alarm != -ENOSPC && alarm != -EBADMSG) ||
+	    alarm == catalog->alarm)
+		return;
+	catalog->alarm = alarm;
+	snprintf(catalog->alarm_why, sizeof(catalog->alarm_why), "%s", result->error);
+	if (catalog->options.alarm)
+		catalog->options.alarm(alarm, catalog->alarm_why, catalog->options.arg);
+}
+
+static void ask_alarm(struct catalog *catalog)
+{
+	if (!catalog->asking_alarm && !catalog->closing)
+		catalog->asking_alarm = !catalog_store_alarm(catalog->store, on_alarm, catalog);
+}
+
 void catalog_heard(struct catalog *catalog, const struct catalog_result *result)
 {
 	uint64_t since = catalog->silent_us;
@@ -142,7 +164,9 @@ static void on_settled(const struct catalog_result *listing, void *arg)
 		if (listing->err)
 			return;
 		catalog_manifests_settle(catalog);
+		ask_alarm(catalog);
 	}
+	catalog_learned_sweep(catalog);
 	/* Most listings find nothing new, and what was made of the view is worth keeping. */
 	if (catalog->changes != catalog->told)
 		catalog_touched(catalog);
@@ -164,6 +188,7 @@ struct catalog *catalog_open(struct sd_event *loop, struct catalog_store *store,
 	catalog->view.forget = on_forget;
 	catalog->view.changed = on_changed;
 	catalog->view.settled = on_settled;
+	catalog->view.over = options->over;
 	catalog->view.arg = catalog;
 	if (!catalog->pool)
 		goto fail;
@@ -196,11 +221,14 @@ void catalog_close(struct catalog *catalog)
 	if (!catalog)
 		return;
 	catalog->closing = true;
+	catalog_forgettings_end(catalog);
 	/* What is pending still refers to the view and the member, which must be quiet. */
 	catalog_view_close(&catalog->view);
 	catalog_member_close(catalog);
 	catalog_store_close(catalog->store);
-	catalog_index_drop(catalog);
+	catalog_learnings_abandon(catalog);
+	catalog_learned_sweep(catalog);
+	catalog_index_free(catalog);
 	sd_event_unref(catalog->loop);
 	free(catalog->pool);
 	free(catalog);
@@ -224,6 +252,12 @@ const char *catalog_trouble(const struct catalog *catalog)
 uint64_t catalog_silent_us(const struct catalog *catalog)
 {
 	return catalog->silent_us ? clock_us() - catalog->silent_us : 0;
+}
+
+int catalog_alarm(const struct catalog *catalog, const char **why)
+{
+	*why = catalog->alarm_why;
+	return catalog->alarm;
 }
 
 static struct catalog_entry *find(const struct catalog *catalog, const char *kind,

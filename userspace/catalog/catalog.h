@@ -49,9 +49,25 @@ struct catalog_options {
 	unsigned int list_ms; /* how often everything is listed afresh */
 	/*
 	 * The digests that a manifest names, in any order, allocated; negative errno: it
-	 * is none. Decides what is garbage.
+	 * is none. Decides what is garbage. It may be called by any thread (aside), and touches
+	 * nothing. What else was made of it, or NULL, is for struct catalog_model, and
+	 * given to dropped() when no model has it any more.
 	 */
-	int (*digests)(const char *manifest, size_t size, uint8_t **digests, size_t *count);
+	int (*digests)(const char *manifest, size_t size, uint8_t **digests, size_t *count,
+		       void **made);
+	/* NULL: nothing else is made of manifests. */
+	void (*dropped)(void *made);
+	/*
+	 * NULL, or has work(job) called by another thread, and done(job) by the event loop then,
+	 * also after the catalog is closed: so the loop goes on while a manifest is read.
+	 * -ENOMEM: neither is called.
+	 */
+	int (*aside)(void (*work)(void *job), void (*done)(void *job), void *job, void *arg);
+	/*
+	 * NULL, or tells that this turn of the event loop has taken long enough: what takes
+	 * longer goes on in another one.
+	 */
+	bool (*over)(void);
 	/* NULL or called when answers may have changed. */
 	void (*changed)(void *arg);
 	/* NULL or called when this host joined, lost its lease or was fenced; why in words. */
@@ -62,6 +78,13 @@ struct catalog_options {
 	 */
 	void (*silent)(const char *why, void *arg);
 	void (*answers)(uint64_t silent_us, void *arg);
+	/*
+	 * NULL or called when this host holds as many chunks as the catalog has room for, about
+	 * two million, and when there is room again.
+	 */
+	void (*full)(bool full, void *arg);
+	/* NULL or called when what catalog_alarm() returns has changed. */
+	void (*alarm)(int alarm, const char *why, void *arg);
 	void *arg;
 };
 
@@ -82,6 +105,11 @@ uint64_t catalog_age_us(const struct catalog *catalog);
 const char *catalog_trouble(const struct catalog *catalog);
 /* For how long it has not; 0 if it does. */
 uint64_t catalog_silent_us(const struct catalog *catalog);
+/*
+ * The alarm that the store had raised when it was last listed, see catalog_store_alarm(), and why
+ * in words; 0 and "": none. It answers meanwhile, but cannot be written to.
+ */
+int catalog_alarm(const struct catalog *catalog, const char **why);
 
 /*
  * Hosts
@@ -93,6 +121,7 @@ struct catalog_host {
 	char rdma_address[CATALOG_ADDRESS_LEN]; /* empty: none */
 	uint16_t rdma_port;
 	uint64_t memory_total, memory_free; /* what it donates, in bytes */
+	uint64_t memory_longest; /* of what is free, in one piece: the longest chunk it can take */
 	uint64_t damaged; /* chunks of its that were found to be, since it joined */
 	uint64_t generation;
 	char hot[CATALOG_HOT_MAX][CATALOG_MODEL_LEN]; /* names of models */
@@ -137,7 +166,8 @@ int catalog_leave(struct catalog *catalog, catalog_done done, void *arg);
 
 /*
  * What this host holds; written soon, many at once. -ENOMEM; -ENOSPC: more than the catalog
- * has room for. Not to be used on what is being released.
+ * has room for; then this host offers no free memory, so that nothing more is placed there. Not
+ * to be used on what is being released.
  */
 int catalog_hold(struct catalog *catalog, const uint8_t *digest);
 int catalog_lose(struct catalog *catalog, const uint8_t *digest);
@@ -147,6 +177,7 @@ void catalog_set_addresses(struct catalog *catalog, const char *address, const c
 			   uint16_t rdma_port);
 /* At most what it donates. */
 void catalog_set_memory_free(struct catalog *catalog, uint64_t bytes);
+void catalog_set_memory_longest(struct catalog *catalog, uint64_t bytes);
 void catalog_set_damaged(struct catalog *catalog, uint64_t chunks);
 /* At most CATALOG_HOT_MAX names of models; what cannot be one is left out. */
 void catalog_set_hot(struct catalog *catalog, const char *const *models, size_t count);
@@ -154,10 +185,12 @@ void catalog_set_hot(struct catalog *catalog, const char *const *models, size_t 
 int catalog_flush(struct catalog *catalog, catalog_done done, void *arg);
 
 /*
- * Gives up garbage of this host. Nobody counts on a chunk that catalog_holds() denies
+ * Gives up garbage of this host: all of it at once takes long, so at most
+ * CATALOG_RELEASE_MAX digests. Nobody counts on a chunk that catalog_holds() denies
  * afterwards, so its memory may be freed; whatever the result, some may be given up and
  * others not. -ESTALE: an upload began in the meantime: ask for the garbage again.
  */
+#define CATALOG_RELEASE_MAX 8192
 int catalog_release(struct catalog *catalog, const uint8_t *digests, size_t count,
 		    catalog_done done, void *arg);
 
@@ -195,8 +228,10 @@ struct catalog_model {
 	unsigned int parts;
 	bool complete, reading;
 	uint8_t sha256[CATALOG_DIGEST];
-	uint8_t *digests; /* sorted, each once */
+	const uint8_t *digests; /* sorted, each once */
 	size_t digest_count;
+	void *manifest; /* what options.digests() made of it; NULL: not known, or nothing */
+	struct learned *learned;
 };
 
 const struct catalog_model *catalog_model_find(const struct catalog *catalog, const char *name);
@@ -208,15 +243,25 @@ void catalog_model_each(const struct catalog *catalog,
 int catalog_manifest_read(struct catalog *catalog, const char *name, catalog_done done, void *arg);
 
 /*
- * An upload, in two steps, by a host that has joined. From the done() of begin on the
- * chunks of the manifest are not garbage; what is held already need not be sent, if a
- * catalog_sync() after begin says so. commit creates the model. -EEXIST: there is one of
+ * The text of one, allocated, and its SHA-256, which takes long: it is for whoever makes it to
+ * work out.
+ */
+struct catalog_manifest {
+	char *text;
+	size_t size;
+	uint8_t sha256[CATALOG_DIGEST];
+};
+
+/*
+ * An upload, in two steps, by a host that has joined. begin takes the text if it succeeds.
+ * From the done() of begin on the chunks of the manifest are not garbage; what is held
+ * already need not be sent, if a catalog_sync() after begin says so. commit creates the model. -EEXIST: there is one of
  * that name; -EOWNERDEAD: this host's lease ended, so the upload did. After commit or
  * abort, and after a begin that failed, the upload is gone.
  */
-int catalog_upload_begin(struct catalog *catalog, const char *name, const char *manifest,
-			 size_t size, unsigned int replicas, struct catalog_upload **upload,
-			 catalog_done done, void *arg);
+int catalog_upload_begin(struct catalog *catalog, const char *name,
+			 const struct catalog_manifest *manifest, unsigned int replicas,
+			 struct catalog_upload **upload, catalog_done done, void *arg);
 /* Before commit; CATALOG_ACCESS_DEFAULT unless it is called. */
 void catalog_upload_set_access(struct catalog_upload *upload, const struct catalog_access *access);
 int catalog_upload_commit(struct catalog_upload *upload, catalog_done done, void *arg);
@@ -225,10 +270,25 @@ void catalog_upload_abort(struct catalog_upload *upload);
 /* revision: only if the model did not change since; 0: as it is. */
 int catalog_model_delete(struct catalog *catalog, const char *name, uint64_t revision,
 			 catalog_done done, void *arg);
-int catalog_model_set_replicas(struct catalog *catalog, const char *name, unsigned int replicas,
-			       catalog_done done, void *arg);
-int catalog_model_set_access(struct catalog *catalog, const char *name,
-			     const struct catalog_access *access, catalog_done done, void *arg);
+
+/*
+ * A change of a model's record. What it does not set stays as it is in the record that is
+ * changed, which may be newer than the copy.
+ */
+struct catalog_model_change {
+	unsigned int replicas; /* 0: as it is */
+	bool sets_uid, sets_gid, sets_mode;
+	struct catalog_access access; /* what of it is set */
+	/*
+	 * NULL, or whether it may be made, asked of the record that is changed, and again when
+	 * another write came first. Negative errno: the change ends with that, and with error
+	 * in words, for which there is room of CATALOG_ERROR_LEN.
+	 */
+	int (*allows)(const struct catalog_model *model, char *error, void *arg);
+};
+
+int catalog_model_change(struct catalog *catalog, const char *name,
+			 const struct catalog_model_change *change, catalog_done done, void *arg);
 
 /*
  * Another number after everything that the answers about hosts, models and chunks may depend
@@ -241,11 +301,15 @@ uint64_t catalog_changes(const struct catalog *catalog);
  */
 
 /*
- * After a change the first question about a chunk of a bucket costs as much as those about
- * all chunks in it. In the order of digests, one bucket follows the other.
+ * After a change the first question about a chunk of a part costs as much as those about
+ * all chunks in it, which is little, and those about everything cost as much as there are
+ * chunks: who asks them does so in several turns of the loop. In the order of digests, one
+ * part follows the other, and one bucket.
  */
-#define CATALOG_BUCKETS 64
+#define CATALOG_BUCKETS 64 /* that hosts report in */
+#define CATALOG_PARTS 4096
 size_t catalog_bucket_of(const uint8_t *digest);
+size_t catalog_part_of(const uint8_t *digest);
 
 struct catalog_chunk {
 	const uint8_t *digest;
@@ -256,10 +320,7 @@ struct catalog_chunk {
 	uint32_t *holders; /* the hosts, by number; live ones first */
 };
 
-/*
- * NULL: nobody needs or holds it, or no memory. A model whose manifest is read again, as
- * after a change of its replicas, needs nothing for a moment.
- */
+/* NULL: nobody needs or holds it, or no memory. */
 const struct catalog_chunk *catalog_chunk_find(struct catalog *catalog, const uint8_t *digest);
 
 /* How far the numbers go, of chunks and of their holders. Good until catalog_changes(). */
@@ -300,10 +361,11 @@ int catalog_model_availability(struct catalog *catalog, const char *name,
 			       void *arg);
 
 /*
- * What this host holds and nobody needs, allocated. -EAGAIN: not everything has been read
- * yet; -EBADMSG: the manifest of some model cannot be read, so nothing is known to be
- * garbage.
+ * Calls each() for what this host holds of that part and nobody needs, in the order of digests.
+ * -EAGAIN: not everything has been read yet; -EBADMSG: the manifest of some model cannot be
+ * read, so nothing is known to be garbage.
  */
-int catalog_garbage(struct catalog *catalog, uint8_t **digests, size_t *count);
+int catalog_garbage(struct catalog *catalog, size_t part,
+		    void (*each)(const uint8_t *digest, void *arg), void *arg);
 
 #endif

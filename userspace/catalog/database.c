@@ -387,6 +387,22 @@ static int write_all(struct catalog_database *database, const struct catalog_txn
 	return run(database, SET_STATE, "write", error);
 }
 
+/*
+ * A file that was removed can be written as before, but is gone with the process: nothing that
+ * goes there is to be acknowledged.
+ */
+static int check_place(struct catalog_database *database, char *error)
+{
+	int moved = 0;
+
+	if (sqlite3_file_control(database->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) !=
+		    SQLITE_OK ||
+	    !moved)
+		return 0;
+	return say(error, -EIO, "%s was removed or replaced while it was in use: put it back, or "
+		   "restart distmindd and push the models again", database->path);
+}
+
 int catalog_database_txn(struct catalog_database *database, const struct catalog_txn *txn,
 			 struct catalog_entries *changes, char *error)
 {
@@ -401,6 +417,8 @@ int catalog_database_txn(struct catalog_database *database, const struct catalog
 	if (err)
 		return err == -ENOMEM ? err : -EIO;
 	err = write_all(database, txn, &progress, error);
+	if (!err && progress.durable)
+		err = check_place(database, error);
 	if (!err)
 		err = run(database, COMMIT, "write", error);
 	if (!err) {
@@ -484,44 +502,6 @@ static int check_owner(struct catalog_database *database, bool *fresh, char *err
 	return 0;
 }
 
-/* Everything is read once: what is damaged is better told now than in the middle of the work. */
-static int check_rows(struct catalog_database *database, char *error)
-{
-	struct catalog_entries row = { 0 };
-	sqlite3_stmt *statement = NULL;
-	uint64_t count = 0;
-	int status, err = 0;
-
-	if (sqlite3_prepare_v2(database->db, "PRAGMA quick_check(1)", -1, &statement, NULL) !=
-	    SQLITE_OK)
-		return complain(database, "read", error);
-	status = sqlite3_step(statement);
-	if (status != SQLITE_ROW)
-		err = complain(database, "read", error);
-	else if (strcmp((const char *)sqlite3_column_text(statement, 0), "ok"))
-		err = say_damaged(database, (const char *)sqlite3_column_text(statement, 0),
-				  error);
-	sqlite3_finalize(statement);
-	if (err)
-		return err;
-	if (sqlite3_prepare_v2(database->db,
-			       "SELECT key, revision, 0, checksum, value FROM main.entry", -1,
-			       &statement, NULL) != SQLITE_OK)
-		return complain(database, "read", error);
-	while (!err && (status = sqlite3_step(statement)) != SQLITE_DONE) {
-		err = status == SQLITE_ROW ? append_row(database, statement, &row, error) :
-					     complain(database, "read", error);
-		if (!err && row.rows[0].revision > database->revision)
-			err = say_damaged(database, row.rows[0].key, error);
-		catalog_entries_clear(&row);
-		count++;
-	}
-	sqlite3_finalize(statement);
-	if (!err && count != database->entries)
-		err = say_damaged(database, "rows are missing", error);
-	return err;
-}
-
 static int prepare(struct catalog_database *database, char *error)
 {
 	for (size_t i = 0; i < STATEMENTS; i++)
@@ -567,7 +547,7 @@ static int open_file(struct catalog_database *database, char *error)
 	database->entries = (uint64_t)number_of(database, "SELECT entries FROM state", -1);
 	if (database->revision >= INT64_MAX || database->entries >= INT64_MAX)
 		return say_damaged(database, "it does not know its revision", error);
-	return check_rows(database, error);
+	return 0;
 }
 
 int catalog_database_open(struct catalog_database **result, const char *path, char *error)
@@ -586,6 +566,43 @@ int catalog_database_open(struct catalog_database **result, const char *path, ch
 	}
 	*result = database;
 	return 0;
+}
+
+int catalog_database_check(struct catalog_database *database, char *error)
+{
+	struct catalog_entries row = { 0 };
+	sqlite3_stmt *statement = NULL;
+	uint64_t count = 0;
+	int status, err = 0;
+
+	if (sqlite3_prepare_v2(database->db, "PRAGMA quick_check(1)", -1, &statement, NULL) !=
+	    SQLITE_OK)
+		return complain(database, "read", error);
+	status = sqlite3_step(statement);
+	if (status != SQLITE_ROW)
+		err = complain(database, "read", error);
+	else if (strcmp((const char *)sqlite3_column_text(statement, 0), "ok"))
+		err = say_damaged(database, (const char *)sqlite3_column_text(statement, 0),
+				  error);
+	sqlite3_finalize(statement);
+	if (err)
+		return err;
+	if (sqlite3_prepare_v2(database->db,
+			       "SELECT key, revision, 0, checksum, value FROM main.entry", -1,
+			       &statement, NULL) != SQLITE_OK)
+		return complain(database, "read", error);
+	while (!err && (status = sqlite3_step(statement)) != SQLITE_DONE) {
+		err = status == SQLITE_ROW ? append_row(database, statement, &row, error) :
+					     complain(database, "read", error);
+		if (!err && row.rows[0].revision > database->revision)
+			err = say_damaged(database, row.rows[0].key, error);
+		catalog_entries_clear(&row);
+		count++;
+	}
+	sqlite3_finalize(statement);
+	if (!err && count != database->entries)
+		err = say_damaged(database, "rows are missing", error);
+	return err;
 }
 
 void catalog_database_close(struct catalog_database *database)

@@ -6,7 +6,8 @@
  * A transaction is on the disk before it is acknowledged (synchronous=FULL: the log is synced by
  * every commit). Keys with a lease live in a table in memory, since a lease ends with the
  * process: what is written often, hosts and chunk locations, costs no sync. Every row has a
- * checksum, and all of them are looked at when the file is opened: damage is told, not hidden.
+ * checksum, which is looked at whenever it is read, and of all of them by
+ * catalog_database_check(): damage is told, not hidden.
  *
  * Calls block, for as long as the disk takes. One thread.
  */
@@ -17,8 +18,13 @@
 
 struct catalog_database;
 
-/* error, in words and with the fix: room for CATALOG_ERROR_LEN. */
+/* error, in words and with the fix: room for CATALOG_ERROR_LEN. Takes no longer for a large file. */
 int catalog_database_open(struct catalog_database **database, const char *path, char *error);
+/*
+ * Reads everything once, which takes its time: what is damaged is better told before anything else
+ * is done than in the middle of the work. -EBADMSG: it is.
+ */
+int catalog_database_check(struct catalog_database *database, char *error);
 /* NULL is fine. */
 void catalog_database_close(struct catalog_database *database);
 

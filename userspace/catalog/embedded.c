@@ -3,17 +3,20 @@
  * The store of a single host, in a file (database.h).
  *
  * A thread of its own carries out what touches the file, in the order in which it was asked for:
- * the disk may take its time, and the event loop does not wait for it. Leases, watches and
- * whoever is told are the loop's. A request is a job until the thread has done it, and then a
+ * the disk may take its time, and the event loop does not wait for it. First it looks at all of
+ * the file; one that is damaged is neither read nor written. Leases, watches and whoever is
+ * told are the loop's. A request is a job until the thread has done it, and then a
  * delivery; watches and requests about leases alone begin as deliveries.
  *
- * lock: the jobs, those done, and stop. Everything else is the loop's, but for the database and
- * the job in hand, which are the thread's.
+ * lock: the jobs, those done, and stop. Everything else is the loop's, but for the database, what
+ * is wrong with it and the job in hand, which are the thread's.
  */
 #include "database.h"
+#include "txn.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,23 +80,18 @@ struct embedded {
 
 	pthread_t thread;
 	bool running;
-	int news; /* an eventfd: something is done */
+	int news; /* an eventfd: so many are done */
 	pthread_mutex_t lock;
-	pthread_cond_t wake;
+	/* For each job, and at the end. To signal a condition can wait for who was woken before. */
+	sem_t wake;
 	struct deliveries jobs, done;
 	bool stop;
+	char damage[CATALOG_ERROR_LEN]; /* of the file, in words; "": none is known */
 };
 
 static void free_delivery(struct delivery *delivery)
 {
-	for (size_t i = 0; i < delivery->txn.compare_count; i++)
-		free((char *)delivery->txn.compares[i].key);
-	for (size_t i = 0; i < delivery->txn.write_count; i++) {
-		free((char *)delivery->txn.writes[i].key);
-		free((void *)delivery->txn.writes[i].value);
-	}
-	free((void *)delivery->txn.compares);
-	free((void *)delivery->txn.writes);
+	catalog_txn_free(&delivery->txn);
 	catalog_entries_clear(&delivery->entries);
 	catalog_entries_clear(&delivery->changes);
 	free(delivery->key);
@@ -131,6 +129,7 @@ static void deliver(struct embedded *store, struct delivery *delivery, int err, 
 	delivery->result.revision = revision;
 	delivery->result.entries = delivery->entries.rows;
 	delivery->result.count = err ? 0 : delivery->entries.count;
+	delivery->result.owner = err ? NULL : &delivery->entries;
 	if (!err)
 		delivery->error[0] = '\0';
 	else if (!delivery->error[0])
@@ -248,57 +247,73 @@ static void submit(struct embedded *store, struct delivery *job)
 {
 	pthread_mutex_lock(&store->lock);
 	TAILQ_INSERT_TAIL(&store->jobs, job, link);
-	pthread_cond_signal(&store->wake);
 	pthread_mutex_unlock(&store->lock);
+	sem_post(&store->wake);
+}
+
+static int refuse_damaged(const struct embedded *store, struct delivery *job)
+{
+	memcpy(job->error, store->damage, sizeof(job->error));
+	return -EIO;
+}
+
+/* Rows are checked when they are read, too: so without memory this is left at that. */
+static void look_for_damage(struct embedded *store)
+{
+	int err = catalog_database_check(store->database, store->damage);
+
+	if (!err || err == -ENOMEM)
+		store->damage[0] = '\0';
 }
 
 static void *carry_out(void *arg)
 {
 	struct embedded *store = arg;
-	const uint64_t one = 1;
 	struct delivery *job;
 
-	pthread_mutex_lock(&store->lock);
-	while (!store->stop) {
-		job = TAILQ_FIRST(&store->jobs);
-		if (!job) {
-			pthread_cond_wait(&store->wake, &store->lock);
-			continue;
-		}
-		TAILQ_REMOVE(&store->jobs, job, link);
+	look_for_damage(store);
+	for (;;) {
+		while (sem_wait(&store->wake))
+			; /* a signal */
+		pthread_mutex_lock(&store->lock);
+		job = store->stop ? NULL : TAILQ_FIRST(&store->jobs);
+		if (job)
+			TAILQ_REMOVE(&store->jobs, job, link);
 		pthread_mutex_unlock(&store->lock);
-		job->err = job->work(store, job);
+		/* There is one for each time that it was woken, but at the end. */
+		if (!job)
+			return NULL;
+		job->err = store->damage[0] ? refuse_damaged(store, job) : job->work(store, job);
 		job->revision = catalog_database_revision(store->database);
 		pthread_mutex_lock(&store->lock);
 		TAILQ_INSERT_TAIL(&store->done, job, link);
-		/* A counter that is full has woken the loop already. */
-		if (write(store->news, &one, sizeof(one)) < 0)
-			continue;
+		pthread_mutex_unlock(&store->lock);
+		eventfd_write(store->news, 1);
 	}
-	pthread_mutex_unlock(&store->lock);
-	return NULL;
 }
 
+/* One at a time: what watches are told of it is a copy. */
 static int on_done(sd_event_source *source, int fd, uint32_t revents, void *arg)
 {
 	struct embedded *store = arg;
-	struct deliveries done = TAILQ_HEAD_INITIALIZER(done);
 	struct delivery *job;
 	uint64_t count;
 
 	(void)source;
 	(void)revents;
+	/* By one. */
 	if (read(fd, &count, sizeof(count)) < 0)
 		return 0;
 	pthread_mutex_lock(&store->lock);
-	TAILQ_CONCAT(&done, &store->done, link);
+	job = TAILQ_FIRST(&store->done);
+	if (job)
+		TAILQ_REMOVE(&store->done, job, link);
 	pthread_mutex_unlock(&store->lock);
-	while ((job = TAILQ_FIRST(&done))) {
-		TAILQ_REMOVE(&done, job, link);
-		store->revision = job->revision;
-		notify(store, &job->changes);
-		deliver(store, job, job->err, job->revision);
-	}
+	if (!job)
+		return 0;
+	store->revision = job->revision;
+	notify(store, &job->changes);
+	deliver(store, job, job->err, job->revision);
 	return 0;
 }
 
@@ -356,50 +371,13 @@ static int dead_lease_work(struct embedded *store, struct delivery *job)
 	return err ? err : -ENOENT;
 }
 
-/* Who asked may free it all. */
-static int copy_txn(struct catalog_txn *to, const struct catalog_txn *txn)
-{
-	struct catalog_compare *compares = calloc(txn->compare_count + 1, sizeof(*compares));
-	struct catalog_write *writes = calloc(txn->write_count + 1, sizeof(*writes));
-
-	to->compares = compares;
-	to->writes = writes;
-	if (!compares || !writes)
-		return -ENOMEM;
-	for (; to->compare_count < txn->compare_count; to->compare_count++) {
-		const struct catalog_compare *from = &txn->compares[to->compare_count];
-
-		compares[to->compare_count] = *from;
-		compares[to->compare_count].key = strdup(from->key);
-		if (!compares[to->compare_count].key)
-			return -ENOMEM;
-	}
-	for (; to->write_count < txn->write_count; to->write_count++) {
-		const struct catalog_write *from = &txn->writes[to->write_count];
-		struct catalog_write *copy = &writes[to->write_count];
-		void *value = from->value ? malloc(from->size + 1) : NULL;
-
-		*copy = *from;
-		copy->value = value;
-		copy->key = strdup(from->key);
-		if (!copy->key || (from->value && !value)) {
-			free((char *)copy->key);
-			free(value);
-			return -ENOMEM;
-		}
-		if (value)
-			memcpy(value, from->value, from->size);
-	}
-	return 0;
-}
-
 static int embedded_txn(struct catalog_store *base, const struct catalog_txn *txn,
 			catalog_done done, void *arg)
 {
 	struct embedded *store = (struct embedded *)base;
 	struct delivery *job = new_delivery(done, arg);
 
-	if (!job || copy_txn(&job->txn, txn)) {
+	if (!job || catalog_txn_copy(&job->txn, txn)) {
 		if (job)
 			free_delivery(job);
 		return -ENOMEM;
@@ -532,8 +510,8 @@ static void stop_thread(struct embedded *store)
 		return;
 	pthread_mutex_lock(&store->lock);
 	store->stop = true;
-	pthread_cond_signal(&store->wake);
 	pthread_mutex_unlock(&store->lock);
+	sem_post(&store->wake);
 	/* For as long as the disk takes for the job in hand. */
 	pthread_join(store->thread, NULL);
 	store->running = false;
@@ -574,7 +552,7 @@ static void embedded_close(struct catalog_store *base)
 	if (store->news >= 0)
 		close(store->news);
 	catalog_database_close(store->database);
-	pthread_cond_destroy(&store->wake);
+	sem_destroy(&store->wake);
 	pthread_mutex_destroy(&store->lock);
 	free(store);
 }
@@ -613,7 +591,7 @@ static int use_loop(struct embedded *store, struct sd_event *loop)
 	int err;
 
 	store->loop = sd_event_ref(loop);
-	store->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	store->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
 	if (store->news < 0)
 		return -errno;
 	err = sd_event_add_io(loop, &store->ended, store->news, EPOLLIN, on_done, store);
@@ -635,7 +613,7 @@ struct catalog_store *catalog_embedded_open(struct sd_event *loop, const char *p
 	store->base.ops = &embedded_ops;
 	store->news = -1;
 	pthread_mutex_init(&store->lock, NULL);
-	pthread_cond_init(&store->wake, NULL);
+	sem_init(&store->wake, 0, 0);
 	TAILQ_INIT(&store->deliveries);
 	TAILQ_INIT(&store->jobs);
 	TAILQ_INIT(&store->done);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "entries.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,6 +117,29 @@ struct catalog_entry *catalog_entries_put(struct catalog_entries *entries, const
 	entry->value = copy;
 	entry->size = size;
 	return entry;
+}
+
+int catalog_entries_take(struct catalog_entries *entries, const struct catalog_result *result)
+{
+	*entries = (struct catalog_entries){ 0 };
+	if (result->owner) {
+		*entries = *result->owner;
+		*result->owner = (struct catalog_entries){ 0 };
+		return 0;
+	}
+	for (size_t i = 0; i < result->count; i++) {
+		const struct catalog_entry *from = &result->entries[i];
+		struct catalog_entry *entry = catalog_entries_append(entries, from->key,
+								     from->value, from->size);
+
+		if (!entry) {
+			catalog_entries_clear(entries);
+			return -ENOMEM;
+		}
+		entry->revision = from->revision;
+		entry->lease = from->lease;
+	}
+	return 0;
 }
 
 bool catalog_has_prefix(const char *key, const char *prefix)

@@ -30,6 +30,12 @@ struct catalog_entry *catalog_entries_append(struct catalog_entries *entries, co
 struct catalog_entry *catalog_entries_put(struct catalog_entries *entries, const char *key,
 					  const void *value, size_t size);
 
+/*
+ * Those of a result, which are the caller's from then on, within done(): so that whoever
+ * has them need not be done with them before it returns. -ENOMEM.
+ */
+int catalog_entries_take(struct catalog_entries *entries, const struct catalog_result *result);
+
 bool catalog_has_prefix(const char *key, const char *prefix);
 
 /* All entries whose key begins with prefix. */

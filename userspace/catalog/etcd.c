@@ -6,12 +6,17 @@
  * one does not. A transaction is only sent again when it is certain that nobody received
  * it: its compares would make a second one fail although the first one was carried out.
  * etcd's own locks are not used: every write compares revisions.
+ *
+ * What is sent and what comes is large, and text: so all of this runs in a loop of its own, by
+ * the thread of courier.h.
  */
 #include "etcd.h"
 
+#include "courier.h"
 #include "http.h"
 #include "tls.h"
 
+#include <curl/curl.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +25,17 @@
 #include <systemd/sd-event.h>
 
 #define ENDPOINTS_MAX 16
+#define ADDRESS_MAX   300
+
+/*
+ * A range comes in pages, of keys: etcd does not know pages of bytes. So the first one is small,
+ * and the others have as many keys as make up PAGE_BYTES if their values are as large as those of
+ * the page before. If they are not, and it takes too long, the page is small again.
+ */
+#define PAGE_BYTES (4UL << 20)
+#define PAGE_SMALL 8
+#define PAGE_LARGE 256
+#define PAGE_NAMES 8192
 
 struct etcd {
 	struct catalog_store base;
@@ -43,6 +59,7 @@ static const struct kind txn_kind = { "kv/txn", true, etcd_txn_parse };
 static const struct kind grant_kind = { "lease/grant", false, etcd_grant_parse };
 static const struct kind keep_kind = { "lease/keepalive", false, etcd_keep_parse };
 static const struct kind revoke_kind = { "lease/revoke", false, etcd_revoke_parse };
+static const struct kind alarm_kind = { "maintenance/alarm", false, etcd_alarm_parse };
 
 struct request {
 	LIST_ENTRY(request) link;
@@ -53,6 +70,8 @@ struct request {
 	void *arg;
 	char *prefix; /* of a range in pages */
 	enum catalog_scope scope;
+	size_t limit; /* keys of a page */
+	size_t before; /* entries of earlier pages */
 	struct catalog_http_call *call;
 	size_t endpoint;
 	size_t tries;
@@ -89,6 +108,7 @@ static void finish(struct request *request, int err)
 		.entries = request->answer.entries.rows,
 		.count = err ? 0 : request->answer.entries.count,
 		.lease = request->answer.lease,
+		.owner = err ? NULL : &request->answer.entries,
 	};
 
 	if (err && !request->error[0])
@@ -126,16 +146,34 @@ static int send_request(struct request *request)
 }
 
 /* The next page, of the same moment as the first. */
+static int ask_for_page(struct request *request)
+{
+	struct catalog_entries *entries = &request->answer.entries;
+	const char *last = entries->count ? entries->rows[entries->count - 1].key : NULL;
+
+	free(request->text);
+	request->text = etcd_range_text(request->prefix, request->scope, request->limit, last,
+					request->answer.revision);
+	return request->text ? send_request(request) : -ENOMEM;
+}
+
 static int ask_for_more(struct request *request)
 {
 	struct catalog_entries *entries = &request->answer.entries;
+	size_t bytes = 0, count = entries->count - request->before;
 
-	free(request->text);
-	request->text = etcd_range_text(request->prefix, request->scope,
-					entries->rows[entries->count - 1].key,
-					request->answer.revision);
+	if (request->scope == CATALOG_BELOW) {
+		for (size_t i = request->before; i < entries->count; i++)
+			bytes += entries->rows[i].size;
+		request->limit = PAGE_BYTES / (bytes / count + 1);
+		if (request->limit < PAGE_SMALL)
+			request->limit = PAGE_SMALL;
+		if (request->limit > PAGE_LARGE)
+			request->limit = PAGE_LARGE;
+	}
+	request->before = entries->count;
 	request->tries = 0;
-	return request->text ? send_request(request) : -ENOMEM;
+	return ask_for_page(request);
 }
 
 static int retry(struct request *request)
@@ -174,12 +212,15 @@ static void on_failure(struct request *request, bool sent, const char *reason)
 		finish(request, -ETIMEDOUT);
 		return;
 	}
-	if (last) {
+	if (sent && request->scope == CATALOG_BELOW && request->limit > PAGE_SMALL) {
+		request->limit = PAGE_SMALL;
+		err = ask_for_page(request);
+	} else if (last) {
 		explain(request, reason);
-		finish(request, -EHOSTUNREACH);
-		return;
+		err = -EHOSTUNREACH;
+	} else {
+		err = retry(request);
 	}
-	err = retry(request);
 	if (err)
 		finish(request, err);
 }
@@ -239,6 +280,11 @@ static void on_answer(const struct catalog_http_answer *answer, void *arg)
 	finish(request, err);
 }
 
+static size_t first_limit(enum catalog_scope scope)
+{
+	return scope == CATALOG_NAMES ? PAGE_NAMES : PAGE_SMALL;
+}
+
 /* Takes the text. */
 static int start(struct catalog_store *base, const struct kind *kind, char *text,
 		 const char *prefix, enum catalog_scope scope, catalog_done done, void *arg)
@@ -259,6 +305,7 @@ static int start(struct catalog_store *base, const struct kind *kind, char *text
 		.text = text,
 		.prefix = copy,
 		.scope = scope,
+		.limit = first_limit(scope),
 		.done = done,
 		.arg = arg,
 		.endpoint = store->current,
@@ -274,7 +321,7 @@ static int start(struct catalog_store *base, const struct kind *kind, char *text
 static int etcd_range(struct catalog_store *base, const char *key, enum catalog_scope scope,
 		      catalog_done done, void *arg)
 {
-	return start(base, &range_kind, etcd_range_text(key, scope, NULL, 0),
+	return start(base, &range_kind, etcd_range_text(key, scope, first_limit(scope), NULL, 0),
 		     scope == CATALOG_ONE ? NULL : key, scope, done, arg);
 }
 
@@ -299,6 +346,11 @@ static int etcd_revoke(struct catalog_store *base, uint64_t lease, catalog_done 
 	return start(base, &revoke_kind, etcd_lease_text(lease), NULL, CATALOG_ONE, done, arg);
 }
 
+static int etcd_alarm(struct catalog_store *base, catalog_done done, void *arg)
+{
+	return start(base, &alarm_kind, etcd_alarm_text(), NULL, CATALOG_ONE, done, arg);
+}
+
 /*
  * Watches
  */
@@ -320,6 +372,7 @@ static void on_change(const char *line, size_t size, void *arg)
 	if (!result.err) {
 		result.entries = answer.entries.rows;
 		result.count = answer.entries.count;
+		result.owner = &answer.entries;
 	}
 	watch->gone = &gone;
 	if (result.err || result.count)
@@ -384,6 +437,13 @@ static void etcd_unwatch(struct catalog_watch *watch)
 	free(watch);
 }
 
+static void free_endpoints(struct etcd *store)
+{
+	for (size_t i = 0; i < store->endpoint_count; i++)
+		free(store->endpoints[i]);
+	store->endpoint_count = 0;
+}
+
 static void etcd_close(struct catalog_store *base)
 {
 	struct etcd *store = (struct etcd *)base;
@@ -398,8 +458,7 @@ static void etcd_close(struct catalog_store *base)
 	while (!LIST_EMPTY(&store->watches))
 		etcd_unwatch(LIST_FIRST(&store->watches));
 	catalog_http_close(store->http);
-	for (size_t i = 0; i < store->endpoint_count; i++)
-		free(store->endpoints[i]);
+	free_endpoints(store);
 	free(store);
 }
 
@@ -411,29 +470,49 @@ static const struct catalog_store_ops etcd_ops = {
 	.lease_revoke = etcd_revoke,
 	.watch = etcd_watch,
 	.unwatch = etcd_unwatch,
+	.alarm = etcd_alarm,
 	.close = etcd_close,
 };
+
+/* Whether it is one, as far as can be seen from here. */
+static bool is_address(const char *text, size_t len)
+{
+	char copy[ADDRESS_MAX + 1];
+	CURLU *url = curl_url();
+	bool right;
+
+	if (len >= sizeof(copy) || !url ||
+	    (strncmp(text, "http://", 7) && strncmp(text, "https://", 8))) {
+		curl_url_cleanup(url);
+		return false;
+	}
+	memcpy(copy, text, len);
+	copy[len] = '\0';
+	right = !strpbrk(copy, " \t") && !curl_url_set(url, CURLUPART_URL, copy, 0);
+	curl_url_cleanup(url);
+	return right;
+}
 
 static int split(struct etcd *store, const char *endpoints, char *error)
 {
 	for (;;) {
 		size_t len = strcspn(endpoints, ",");
-		const char *host = strstr(endpoints, "://");
 		size_t room = len;
 
 		while (room && endpoints[room - 1] == '/')
 			room--;
-		if ((strncmp(endpoints, "http://", 7) && strncmp(endpoints, "https://", 8)) ||
-		    (size_t)(host + 3 - endpoints) >= room || room > 300) {
-			snprintf(error, CATALOG_ERROR_LEN, "\"%.*s\" is not the address of an etcd "
-				 "server: write http://HOST:2379 or https://HOST:2379, several "
-				 "separated by commas",
-				 (int)(len < 300 ? len : 300), endpoints);
+		if (!is_address(endpoints, room)) {
+			snprintf(error, CATALOG_ERROR_LEN,
+				 "endpoints: \"%.*s\" is not the address of an etcd server: write "
+				 "http://HOST:2379 or https://HOST:2379, several separated by "
+				 "commas",
+				 (int)(len < ADDRESS_MAX ? len : ADDRESS_MAX), endpoints);
 			return -EINVAL;
 		}
 		if (store->endpoint_count == ENDPOINTS_MAX) {
 			snprintf(error, CATALOG_ERROR_LEN,
-				 "more than %d etcd servers: name some of them", ENDPOINTS_MAX);
+				 "endpoints: more than %d etcd servers: name some of them",
+				 ENDPOINTS_MAX);
 			return -EINVAL;
 		}
 		store->endpoints[store->endpoint_count] = strndup(endpoints, room);
@@ -446,14 +525,25 @@ static int split(struct etcd *store, const char *endpoints, char *error)
 	}
 }
 
-struct catalog_store *catalog_etcd_open(struct sd_event *loop, const char *endpoints,
-					const struct catalog_tls *tls, unsigned int timeout_ms,
-					char *error)
+int catalog_etcd_check(const char *endpoints, char *error)
+{
+	struct etcd store = { 0 };
+	int err = split(&store, endpoints, error);
+
+	free_endpoints(&store);
+	if (err == -ENOMEM)
+		snprintf(error, CATALOG_ERROR_LEN, "no memory");
+	return err;
+}
+
+/* In the loop that runs it. */
+static struct catalog_store *open_inside(struct sd_event *inside, const char *endpoints,
+					 const struct catalog_tls *tls, unsigned int timeout_ms,
+					 char *error)
 {
 	struct etcd *store = calloc(1, sizeof(*store));
 	int err = -ENOMEM;
 
-	snprintf(error, CATALOG_ERROR_LEN, "no memory");
 	if (!store)
 		return NULL;
 	store->base.ops = &etcd_ops;
@@ -464,7 +554,7 @@ struct catalog_store *catalog_etcd_open(struct sd_event *loop, const char *endpo
 	if (!err)
 		err = catalog_tls_check(tls, error);
 	if (!err) {
-		store->http = catalog_http_open(loop, tls);
+		store->http = catalog_http_open(inside, tls);
 		if (store->http)
 			return &store->base;
 		err = -ENOMEM;
@@ -472,4 +562,25 @@ struct catalog_store *catalog_etcd_open(struct sd_event *loop, const char *endpo
 	etcd_close(&store->base);
 	errno = -err;
 	return NULL;
+}
+
+struct catalog_store *catalog_etcd_open(struct sd_event *loop, const char *endpoints,
+					const struct catalog_tls *tls, unsigned int timeout_ms,
+					char *error)
+{
+	struct catalog_store *store = NULL, *inner;
+	sd_event *inside = NULL;
+	int err;
+
+	snprintf(error, CATALOG_ERROR_LEN, "no memory");
+	err = sd_event_new(&inside);
+	if (err < 0) {
+		errno = -err;
+		return NULL;
+	}
+	inner = open_inside(inside, endpoints, tls, timeout_ms, error);
+	if (inner)
+		store = catalog_courier_open(loop, inside, inner);
+	sd_event_unref(inside);
+	return store;
 }

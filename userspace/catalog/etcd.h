@@ -22,11 +22,13 @@ struct etcd_answer {
 };
 
 /* Texts of requests, allocated; NULL: no memory. */
-char *etcd_range_text(const char *key, enum catalog_scope scope, const char *after,
+/* At most limit keys, those behind after, if that is not NULL, as of revision, if that is not 0. */
+char *etcd_range_text(const char *key, enum catalog_scope scope, size_t limit, const char *after,
 		      uint64_t revision);
 char *etcd_txn_text(const struct catalog_txn *txn);
 char *etcd_grant_text(unsigned int ttl_s);
 char *etcd_lease_text(uint64_t lease);
+char *etcd_alarm_text(void);
 char *etcd_watch_text(const char *prefix, uint64_t from);
 
 /* -EPROTO: not an answer that such a request can have; error says why. */
@@ -35,6 +37,8 @@ int etcd_txn_parse(const char *text, size_t size, struct etcd_answer *answer, ch
 int etcd_grant_parse(const char *text, size_t size, struct etcd_answer *answer, char *error);
 int etcd_keep_parse(const char *text, size_t size, struct etcd_answer *answer, char *error);
 int etcd_revoke_parse(const char *text, size_t size, struct etcd_answer *answer, char *error);
+/* And if one is raised: -ENOSPC, -EBADMSG. */
+int etcd_alarm_parse(const char *text, size_t size, struct etcd_answer *answer, char *error);
 int etcd_watch_parse(const char *text, size_t size, struct etcd_answer *answer, char *error);
 
 /* A refusal as an errno; -EAGAIN: another server, or the same one later, may do it. */

@@ -9,10 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys of one answer. */
-#define PAGE_ENTRIES 256
-#define PAGE_NAMES 8192
-
 /* Codes of gRPC that the gateway passes on. */
 enum {
 	GRPC_INVALID_ARGUMENT = 3,
@@ -55,10 +51,9 @@ static json_t *end_of(const char *prefix)
 	return catalog_base64(end, len);
 }
 
-char *etcd_range_text(const char *key, enum catalog_scope scope, const char *after,
+char *etcd_range_text(const char *key, enum catalog_scope scope, size_t limit, const char *after,
 		      uint64_t revision)
 {
-	bool names = scope == CATALOG_NAMES;
 	json_t *request;
 
 	if (scope == CATALOG_ONE)
@@ -66,8 +61,8 @@ char *etcd_range_text(const char *key, enum catalog_scope scope, const char *aft
 	/* The key that follows another is that one and a NUL. */
 	request = json_pack("{s:o,s:o,s:i,s:b}", "key",
 			    after ? catalog_base64(after, strlen(after) + 1) : key_of(key),
-			    "range_end", end_of(key), "limit", names ? PAGE_NAMES : PAGE_ENTRIES,
-			    "keys_only", names);
+			    "range_end", end_of(key), "limit", (int)limit, "keys_only",
+			    scope == CATALOG_NAMES);
 	if (request && revision && json_object_set_new(request, "revision", number(revision))) {
 		json_decref(request);
 		request = NULL;
@@ -112,6 +107,11 @@ char *etcd_grant_text(unsigned int ttl_s)
 char *etcd_lease_text(uint64_t lease)
 {
 	return text_of(json_pack("{s:o}", "ID", number(lease)));
+}
+
+char *etcd_alarm_text(void)
+{
+	return text_of(json_pack("{s:s}", "action", "GET"));
 }
 
 char *etcd_watch_text(const char *prefix, uint64_t from)
@@ -244,6 +244,32 @@ int etcd_revoke_parse(const char *text, size_t size, struct etcd_answer *answer,
 	return root ? 0 : -EPROTO;
 }
 
+int etcd_alarm_parse(const char *text, size_t size, struct etcd_answer *answer, char *error)
+{
+	json_t *root = load(text, size, answer, error), *alarm;
+	int err = 0;
+	size_t i;
+
+	if (!root)
+		return -EPROTO;
+	/* Of any member. Damage is worse than a lack of space. */
+	json_array_foreach(json_object_get(root, "alarms"), i, alarm) {
+		const char *kind = json_string_value(json_object_get(alarm, "alarm"));
+
+		if (kind && !strcmp(kind, "CORRUPT")) {
+			snprintf(error, CATALOG_ERROR_LEN, "etcd has raised its CORRUPT alarm: "
+							   "data of its servers are damaged");
+			err = -EBADMSG;
+		} else if (kind && !strcmp(kind, "NOSPACE") && !err) {
+			snprintf(error, CATALOG_ERROR_LEN, "etcd has raised its NOSPACE alarm: it "
+							   "has no space left and refuses writes");
+			err = -ENOSPC;
+		}
+	}
+	json_decref(root);
+	return err;
+}
+
 int etcd_watch_parse(const char *text, size_t size, struct etcd_answer *answer, char *error)
 {
 	json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL), *event;
@@ -286,8 +312,12 @@ int etcd_refusal_parse(long status, const char *text, size_t size, char *error)
 		code = 0;
 	if (!code)
 		catalog_json_u64(details, "grpc_code", &code);
-	snprintf(error, CATALOG_ERROR_LEN, "%s (HTTP status %ld)",
-		 message ? message : "refused without a reason", status);
+	snprintf(error, CATALOG_ERROR_LEN, "%s (HTTP status %ld)%s",
+		 message ? message : "refused without a reason", status,
+		 message && strstr(message, "space exceeded") ?
+			 ": compact and defragment etcd, or raise its --quota-backend-bytes; then: "
+			 "etcdctl alarm disarm" :
+			 "");
 	switch (code) {
 	case GRPC_NOT_FOUND:
 		err = -ENOENT;

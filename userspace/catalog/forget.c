@@ -15,15 +15,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define TRIES_MAX 16
+#define LOOKED 16 /* chunks, between two looks at the clock */
 
 struct forgetting {
+	LIST_ENTRY(forgetting) link; /* while models are judged */
 	struct catalog *catalog;
 	char host[CATALOG_HOST_LEN];
 	bool force;
 	bool unsure; /* an earlier write may have been carried out */
 	unsigned int tries;
+	/* Which models would lose something is found out in turns of the loop. */
+	sd_event_source *turn;
+	struct catalog_entries models; /* their names */
+	size_t next, digest; /* the model that is looked at, and how far */
 	struct catalog_entries losers; /* models */
 	bool incomplete; /* there was no memory for one more */
 	char error[CATALOG_ERROR_LEN];
@@ -41,6 +48,7 @@ static void finish(struct forgetting *forgetting, int err, const char *error)
 	};
 
 	forgetting->done(&result, forgetting->arg);
+	catalog_entries_clear(&forgetting->models);
 	catalog_entries_clear(&forgetting->losers);
 	free(forgetting);
 }
@@ -57,34 +65,50 @@ static int refuse(struct forgetting *forgetting, int err, const char *format, ..
 	return err;
 }
 
-/* Does nobody else have some chunk of it? What is away is still somewhere. */
-static void judge(const struct catalog_model *model, void *arg)
+static void list_model(const struct catalog_model *model, void *arg)
 {
 	struct forgetting *forgetting = arg;
-	struct catalog_holder holder;
 
 	/* An upload counts on live holders only. */
-	if (model->uploading)
-		return;
-	for (size_t i = 0; i < model->digest_count; i++) {
-		if (catalog_chunk_holders(forgetting->catalog, model->digests + i * CATALOG_DIGEST,
-					  &holder, 1) != 1 ||
-		    strcmp(holder.host, forgetting->host))
-			continue;
-		if (!catalog_entries_append(&forgetting->losers, model->name, NULL, 0))
-			forgetting->incomplete = true;
-		return;
+	if (!model->uploading &&
+	    !catalog_entries_append(&forgetting->models, model->name, NULL, 0))
+		forgetting->incomplete = true;
+}
+
+/* Does nobody else have that chunk? What is away is still somewhere. */
+static bool is_only_holder(struct forgetting *forgetting, const uint8_t *digest)
+{
+	struct catalog_holder holder;
+
+	return catalog_chunk_holders(forgetting->catalog, digest, &holder, 1) == 1 &&
+	       !strcmp(holder.host, forgetting->host);
+}
+
+/* True: the model was looked at to its end, or is known to lose something. */
+static bool judge(struct forgetting *forgetting, const char *name)
+{
+	bool (*over)(void) = forgetting->catalog->options.over;
+	const struct catalog_model *model = catalog_model_find(forgetting->catalog, name);
+
+	while (model && forgetting->digest < model->digest_count) {
+		const uint8_t *digest = model->digests + forgetting->digest++ * CATALOG_DIGEST;
+
+		if (is_only_holder(forgetting, digest)) {
+			if (!catalog_entries_append(&forgetting->losers, name, NULL, 0))
+				forgetting->incomplete = true;
+			return true;
+		}
+		if (forgetting->digest % LOOKED == 0 && over && over())
+			return false;
 	}
+	return true;
 }
 
 /* May it be forgotten, as far as models are concerned? */
-static int judge_all(struct forgetting *forgetting)
+static int settle(struct forgetting *forgetting)
 {
 	int err = catalog_references_known(forgetting->catalog);
 
-	catalog_entries_clear(&forgetting->losers);
-	forgetting->incomplete = false;
-	catalog_model_each(forgetting->catalog, judge, forgetting);
 	if (forgetting->incomplete)
 		return refuse(forgetting, -ENOMEM, "no memory");
 	if (forgetting->force)
@@ -127,7 +151,7 @@ static int prepare(struct forgetting *forgetting, const struct catalog_entry *ge
 			refuse(forgetting, -ENOENT, "there is no host %s that is away: see "
 						    "distmindctl host list",
 			       forgetting->host);
-	err = judge_all(forgetting);
+	err = settle(forgetting);
 	if (err)
 		return err;
 	snprintf(key, sizeof(key), "%s/generation/%s", catalog->pool, forgetting->host);
@@ -181,16 +205,86 @@ static void on_read(const struct catalog_result *result, void *arg)
 		finish(forgetting, ret, "");
 }
 
-static void on_synced(const struct catalog_result *result, void *arg)
+static void stop_judging(struct forgetting *forgetting)
+{
+	LIST_REMOVE(forgetting, link);
+	forgetting->turn = sd_event_source_disable_unref(forgetting->turn);
+}
+
+static int on_turn(sd_event_source *source, uint64_t us, void *arg)
 {
 	struct forgetting *forgetting = arg;
 	struct catalog *catalog = forgetting->catalog;
 	char key[CATALOG_KEY_MAX];
+	int err;
+
+	(void)source;
+	(void)us;
+	while (forgetting->next < forgetting->models.count) {
+		if (!judge(forgetting, forgetting->models.rows[forgetting->next].key))
+			return 0;
+		forgetting->next++;
+		forgetting->digest = 0;
+	}
+	stop_judging(forgetting);
+	snprintf(key, sizeof(key), "%s/generation/%s", catalog->pool, forgetting->host);
+	err = catalog_store_range(catalog->store, key, CATALOG_ONE, on_read, forgetting);
+	if (err)
+		finish(forgetting, forgetting->unsure ? -ETIMEDOUT : err, "");
+	return 0;
+}
+
+static bool is_noted(const struct forgetting *forgetting)
+{
+	const struct catalog_entry *entry;
+	char prefix[CATALOG_KEY_MAX];
+
+	snprintf(prefix, sizeof(prefix), "%s/view/chunk/%s/", forgetting->catalog->pool,
+		 forgetting->host);
+	catalog_entries_each(&forgetting->catalog->view.entries, prefix, entry)
+		return true;
+	return false;
+}
+
+static int begin_judging(struct forgetting *forgetting)
+{
+	int err;
+
+	/* If nothing of it is left, a write whose answer was lost did that: who lost is known. */
+	if (is_noted(forgetting)) {
+		catalog_entries_clear(&forgetting->models);
+		catalog_entries_clear(&forgetting->losers);
+		forgetting->next = forgetting->digest = 0;
+		forgetting->incomplete = false;
+		catalog_model_each(forgetting->catalog, list_model, forgetting);
+	}
+	/* A time that has passed is pending anew after each turn, and others come in between. */
+	err = sd_event_add_time(forgetting->catalog->loop, &forgetting->turn, CLOCK_MONOTONIC, 0, 1,
+				on_turn, forgetting);
+	if (err < 0)
+		return err;
+	LIST_INSERT_HEAD(&forgetting->catalog->forgettings, forgetting, link);
+	sd_event_source_set_enabled(forgetting->turn, SD_EVENT_ON);
+	return 0;
+}
+
+void catalog_forgettings_end(struct catalog *catalog)
+{
+	struct forgetting *forgetting;
+
+	while ((forgetting = LIST_FIRST(&catalog->forgettings))) {
+		stop_judging(forgetting);
+		finish(forgetting, -ECANCELED, "the catalog is being closed");
+	}
+}
+
+static void on_synced(const struct catalog_result *result, void *arg)
+{
+	struct forgetting *forgetting = arg;
 	int err = result->err;
 
-	snprintf(key, sizeof(key), "%s/generation/%s", catalog->pool, forgetting->host);
 	if (!err)
-		err = catalog_store_range(catalog->store, key, CATALOG_ONE, on_read, forgetting);
+		err = begin_judging(forgetting);
 	if (err)
 		finish(forgetting, forgetting->unsure ? -ETIMEDOUT : err, result->error);
 }

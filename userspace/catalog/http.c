@@ -285,6 +285,11 @@ struct catalog_http_call *catalog_http_post(struct catalog_http *http,
 	/* The environment of a daemon is nobody's idea of a setting. */
 	curl_easy_setopt(easy, CURLOPT_PROXY, "");
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	/*
+	 * Else a call that ends while a thread of libcurl's waits for a name server would wait
+	 * for that thread. So the thread is left to itself, and frees what it has.
+	 */
+	curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
 	curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, 10L);
 	curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, 5L);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * JSON posted over HTTP, by libcurl's multi interface in an event loop: no thread, and
- * nothing blocks.
+ * JSON posted over HTTP, by libcurl's multi interface in an event loop. Nothing blocks: names
+ * are looked up by threads of libcurl's own, for which nobody waits.
  *
  * A call belongs to the http until its done() returns; whoever cancels it gets no done().
  * Both callbacks come from the event loop, never from within post or cancel, and may post

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The index: who needs and who holds each chunk, found by its digest. It is in parts, by
- * the buckets that hosts report in, and a part is made when somebody asks for a chunk of
- * it: after a change, a question costs a 64th of what all do, and who asks for everything
- * can do so part by part.
+ * the first bits of digests, and a part is made when somebody asks for a chunk of
+ * it: after a change, a question costs a 4096th of what all do, and who asks for everything
+ * can do so part by part. A change itself costs nothing: what was made before it is told by
+ * its number, and only its memory is used again.
  */
 #include "state.h"
 
@@ -13,36 +14,58 @@
 
 #define CHUNKS_MIN 64
 
-static void clear_part(struct part *part)
-{
-	free(part->locations);
-	free(part->chunks);
-	hash_free(&part->table);
-	free(part->holders);
-	*part = (struct part){ 0 };
-}
-
-static void clear(struct catalog *catalog)
-{
-	for (size_t i = 0; i < BUCKETS; i++)
-		clear_part(&catalog->parts[i]);
-	free(catalog->holders);
-	catalog->holders = NULL;
-	catalog->holder_count = 0;
-	catalog->need_count = 0;
-	catalog->numbered = 0;
-	catalog->indexed = false;
-}
+/* That a host holds a chunk of the part; both by number. */
+struct held {
+	uint32_t chunk, host;
+};
 
 void catalog_index_drop(struct catalog *catalog)
 {
-	clear(catalog);
 	catalog->changes++;
+}
+
+void catalog_index_free(struct catalog *catalog)
+{
+	for (size_t i = 0; i < CATALOG_PARTS; i++) {
+		struct part *part = &catalog->parts[i];
+
+		free(part->chunks);
+		hash_free(&part->table);
+		free(part->holders);
+		*part = (struct part){ 0 };
+	}
+	for (size_t i = 0; i < BUCKETS; i++) {
+		free(catalog->locations[i].rows);
+		catalog->locations[i] = (struct locations){ 0 };
+	}
+	free(catalog->held);
+	free(catalog->holders);
+	catalog->held = NULL;
+	catalog->holders = NULL;
+	catalog->indexed = 0;
 }
 
 uint64_t catalog_changes(const struct catalog *catalog)
 {
 	return catalog->changes;
+}
+
+/* So many rows have room then. */
+static int make_room(void **rows, size_t *room, size_t count, size_t size)
+{
+	size_t more = *room ? *room : CHUNKS_MIN;
+	void *grown;
+
+	if (count <= *room)
+		return 0;
+	while (more < count)
+		more *= 2;
+	grown = reallocarray(*rows, more, size);
+	if (!grown)
+		return -ENOMEM;
+	*rows = grown;
+	*room = more;
+	return 0;
 }
 
 /*
@@ -71,9 +94,8 @@ static int add_location(struct catalog *catalog, const struct catalog_entry *ent
 	const struct catalog_host *host;
 	struct location location = { 0 };
 	char name[CATALOG_HOST_LEN];
-	struct part *part;
+	struct locations *locations;
 	size_t bucket;
-	void *rows;
 
 	if (!catalog_bucket_split(entry->key, name, &bucket))
 		return 0;
@@ -84,14 +106,12 @@ static int add_location(struct catalog *catalog, const struct catalog_entry *ent
 		return 0;
 	location.digests = (const uint8_t *)entry->value + BUCKET_HEADER;
 	location.count = (entry->size - BUCKET_HEADER) / CATALOG_DIGEST;
-	part = &catalog->parts[bucket];
-	rows = reallocarray(part->locations, part->location_count + 1, sizeof(location));
-	if (!rows)
+	locations = &catalog->locations[bucket];
+	if (make_room((void **)&locations->rows, &locations->room, locations->count + 1,
+		      sizeof(location)) ||
+	    number_host(catalog, name, &location.host))
 		return -ENOMEM;
-	part->locations = rows;
-	if (number_host(catalog, name, &location.host))
-		return -ENOMEM;
-	part->locations[part->location_count++] = location;
+	locations->rows[locations->count++] = location;
 	return 0;
 }
 
@@ -104,21 +124,22 @@ static int index_hosts(struct catalog *catalog)
 {
 	const struct catalog_entry *entry;
 	char prefix[CATALOG_KEY_MAX];
-	int err = 0;
+	int err;
 
-	if (catalog->indexed)
+	if (catalog->indexed == catalog->changes)
 		return 0;
-	clear(catalog);
+	catalog->indexed = 0;
+	catalog->holder_count = catalog->need_count = catalog->numbered = 0;
+	for (size_t i = 0; i < BUCKETS; i++)
+		catalog->locations[i].count = 0;
 	catalog_prefix(catalog, "chunk", prefix);
-	catalog_entries_each(&catalog->view.entries, prefix, entry)
-		if (entry->noun && !err)
-			err = add_location(catalog, entry);
-	if (err) {
-		clear(catalog);
-		return err;
+	catalog_entries_each(&catalog->view.entries, prefix, entry) {
+		err = entry->noun ? add_location(catalog, entry) : 0;
+		if (err)
+			return err;
 	}
 	catalog_model_each(catalog, count_digests, &catalog->need_count);
-	catalog->indexed = true;
+	catalog->indexed = catalog->changes;
 	return 0;
 }
 
@@ -139,18 +160,6 @@ static struct catalog_chunk *find(const struct part *part, const uint8_t *digest
 	return NULL;
 }
 
-static int grow(struct part *part)
-{
-	size_t room = part->room ? 2 * part->room : CHUNKS_MIN;
-	void *chunks = reallocarray(part->chunks, room, sizeof(*part->chunks));
-
-	if (!chunks)
-		return -ENOMEM;
-	part->chunks = chunks;
-	part->room = room;
-	return 0;
-}
-
 /* The digest is that of a model or of a location, and stays. NULL: no memory. */
 static struct catalog_chunk *put(struct part *part, const uint8_t *digest)
 {
@@ -158,9 +167,8 @@ static struct catalog_chunk *put(struct part *part, const uint8_t *digest)
 
 	if (chunk)
 		return chunk;
-	if (part->count == part->room && grow(part))
-		return NULL;
-	if (hash_add(&part->table, hash_of_digest(digest), part->count + 1))
+	if (make_room((void **)&part->chunks, &part->room, part->count + 1, sizeof(*chunk)) ||
+	    hash_add(&part->table, hash_of_digest(digest), part->count + 1))
 		return NULL;
 	chunk = &part->chunks[part->count++];
 	*chunk = (struct catalog_chunk){ .digest = digest };
@@ -169,53 +177,50 @@ static struct catalog_chunk *put(struct part *part, const uint8_t *digest)
 
 struct needing {
 	struct catalog *catalog;
-	struct part *part;
-	uint8_t from[CATALOG_DIGEST];
-	size_t bucket;
+	size_t part;
 	int err;
 };
 
 static void add_needs(const struct catalog_model *model, void *arg)
 {
 	struct needing *needing = arg;
-	bool found;
-	size_t i;
+	struct catalog_span span = catalog_digests_of_part(model->digests, model->digest_count,
+							   needing->part);
 
-	i = catalog_digest_place(model->digests, model->digest_count, needing->from, &found);
-	for (; i < model->digest_count; i++) {
-		const uint8_t *digest = model->digests + i * CATALOG_DIGEST;
-		struct catalog_chunk *chunk;
+	for (size_t i = 0; i < span.count && !needing->err; i++) {
+		struct catalog_chunk *chunk = put(&needing->catalog->parts[needing->part],
+						  span.digests + i * CATALOG_DIGEST);
 
-		if (catalog_bucket_of(digest) != needing->bucket)
-			break;
-		chunk = put(needing->part, digest);
-		if (!chunk) {
+		if (!chunk)
 			needing->err = -ENOMEM;
-			break;
-		}
-		if (!chunk->references++)
+		else if (!chunk->references++)
 			chunk->number = needing->catalog->numbered++;
 	}
 }
 
-/* That a host holds a chunk of the part; both by number. */
-struct held {
-	uint32_t chunk, host;
-};
-
-static int find_held(struct part *part, bool live, struct held *held, size_t *count)
+/* Those who are live come first. */
+static int find_held(struct catalog *catalog, size_t index, bool live, size_t *count)
 {
-	for (size_t i = 0; i < part->location_count; i++) {
-		const struct location *location = &part->locations[i];
+	struct part *part = &catalog->parts[index];
+	struct locations *locations = &catalog->locations[index / (CATALOG_PARTS / BUCKETS)];
 
-		for (size_t j = 0; j < location->count && location->live == live; j++) {
-			struct catalog_chunk *chunk;
+	for (size_t i = 0; i < locations->count; i++) {
+		const struct location *location = &locations->rows[i];
+		struct catalog_span span;
 
-			chunk = put(part, location->digests + j * CATALOG_DIGEST);
+		if (location->live != live)
+			continue;
+		span = catalog_digests_of_part(location->digests, location->count, index);
+		if (make_room((void **)&catalog->held, &catalog->held_room, *count + span.count,
+			      sizeof(*catalog->held)))
+			return -ENOMEM;
+		for (size_t j = 0; j < span.count; j++) {
+			struct catalog_chunk *chunk = put(part, span.digests + j * CATALOG_DIGEST);
+
 			if (!chunk)
 				return -ENOMEM;
 			(*(live ? &chunk->live : &chunk->away))++;
-			held[(*count)++] = (struct held){
+			catalog->held[(*count)++] = (struct held){
 				.chunk = (uint32_t)(chunk - part->chunks), .host = location->host,
 			};
 		}
@@ -236,49 +241,48 @@ static void list_holders(struct part *part, const struct held *held, size_t coun
 		*--part->chunks[held[count].chunk].holders = held[count].host;
 }
 
-static int add_holders(struct part *part)
+static int add_holders(struct catalog *catalog, size_t index)
 {
-	size_t room = 0, count = 0;
-	struct held *held;
-	int err = -ENOMEM;
+	struct part *part = &catalog->parts[index];
+	size_t count = 0;
+	int err = find_held(catalog, index, true, &count);
 
-	for (size_t i = 0; i < part->location_count; i++)
-		room += part->locations[i].count;
-	held = calloc(room + 1, sizeof(*held));
-	part->holders = calloc(room + 1, sizeof(*part->holders));
-	if (held && part->holders)
-		err = find_held(part, true, held, &count);
 	if (!err)
-		err = find_held(part, false, held, &count);
+		err = find_held(catalog, index, false, &count);
 	if (!err)
-		list_holders(part, held, count);
-	free(held);
+		err = make_room((void **)&part->holders, &part->holder_room, count + 1,
+				sizeof(*part->holders));
+	if (!err)
+		list_holders(part, catalog->held, count);
 	return err;
 }
 
-int catalog_index(struct catalog *catalog, size_t bucket)
+int catalog_index(struct catalog *catalog, size_t index)
 {
-	struct part *part = &catalog->parts[bucket];
-	struct needing needing = { .catalog = catalog, .part = part, .bucket = bucket };
+	struct needing needing = { .catalog = catalog, .part = index };
+	struct part *part = &catalog->parts[index];
 	int err = index_hosts(catalog);
 
-	if (err || part->made)
+	if (err || part->made == catalog->changes)
 		return err;
-	needing.from[0] = (uint8_t)(bucket * (256 / BUCKETS));
+	part->made = 0;
+	part->count = 0;
+	hash_clear(&part->table);
 	catalog_model_each(catalog, add_needs, &needing);
-	err = needing.err ? needing.err : add_holders(part);
+	err = needing.err ? needing.err : add_holders(catalog, index);
+	/* One that was begun has given out numbers. */
 	if (err)
-		clear(catalog);
+		catalog_index_drop(catalog);
 	else
-		part->made = true;
+		part->made = catalog->changes;
 	return err;
 }
 
 const struct catalog_chunk *catalog_chunk_find(struct catalog *catalog, const uint8_t *digest)
 {
-	size_t bucket = catalog_bucket_of(digest);
+	size_t part = catalog_part_of(digest);
 
-	return catalog_index(catalog, bucket) ? NULL : find(&catalog->parts[bucket], digest);
+	return catalog_index(catalog, part) ? NULL : find(&catalog->parts[part], digest);
 }
 
 int catalog_numbers(struct catalog *catalog, struct catalog_numbers *numbers)

@@ -15,6 +15,11 @@ size_t catalog_bucket_of(const uint8_t *digest)
 	return digest[0] / (256 / BUCKETS);
 }
 
+size_t catalog_part_of(const uint8_t *digest)
+{
+	return ((size_t)digest[0] << 8 | digest[1]) / (65536 / CATALOG_PARTS);
+}
+
 uint64_t catalog_bucket_generation(const void *value)
 {
 	const uint8_t *bytes = value;
@@ -76,6 +81,25 @@ size_t catalog_digest_place(const uint8_t *digests, size_t count, const uint8_t 
 	}
 	*found = low < count && !memcmp(digests + low * CATALOG_DIGEST, digest, CATALOG_DIGEST);
 	return low;
+}
+
+struct catalog_span catalog_digests_of_part(const uint8_t *digests, size_t count, size_t part)
+{
+	uint8_t first[CATALOG_DIGEST] = { 0 };
+	size_t from, to = count, number = part * (65536 / CATALOG_PARTS);
+	bool found;
+
+	first[0] = (uint8_t)(number >> 8);
+	first[1] = (uint8_t)number;
+	from = catalog_digest_place(digests, count, first, &found);
+	if (part + 1 < CATALOG_PARTS) {
+		number += 65536 / CATALOG_PARTS;
+		first[0] = (uint8_t)(number >> 8);
+		first[1] = (uint8_t)number;
+		to = from + catalog_digest_place(digests + from * CATALOG_DIGEST, count - from,
+						 first, &found);
+	}
+	return (struct catalog_span){ digests + from * CATALOG_DIGEST, to - from };
 }
 
 /* The keys of a host stand together. */
@@ -161,7 +185,9 @@ int catalog_references_known(const struct catalog *catalog)
 	static const char *const kinds[] = { "model", "upload" };
 	const struct catalog_entry *entry;
 	char prefix[CATALOG_KEY_MAX];
-	int err = catalog->view.listed_us ? 0 : -EAGAIN;
+	/* What is being taken over may name the epoch, and not yet what was uploaded with it. */
+	bool steady = catalog->view.listed_us && catalog->view.step == CATALOG_VIEW_STEADY;
+	int err = steady ? 0 : -EAGAIN;
 
 	for (size_t i = 0; i < 2; i++)
 		catalog_entries_each(&catalog->view.entries,
@@ -177,33 +203,20 @@ int catalog_references_known(const struct catalog *catalog)
 	return err;
 }
 
-int catalog_garbage(struct catalog *catalog, uint8_t **digests, size_t *count)
+int catalog_garbage(struct catalog *catalog, size_t part,
+		    void (*each)(const uint8_t *digest, void *arg), void *arg)
 {
-	size_t held = 0;
+	const struct bucket *bucket = &catalog->member.buckets[part / (CATALOG_PARTS / BUCKETS)];
+	struct catalog_span span = catalog_digests_of_part(bucket->digests, bucket->count, part);
 	int err = catalog_references_known(catalog);
 
-	*digests = NULL;
-	*count = 0;
-	for (size_t i = 0; i < BUCKETS && !err; i++) {
-		err = catalog_index(catalog, i);
-		held += catalog->member.buckets[i].count;
-	}
-	if (err)
-		return err;
-	*digests = calloc(held + 1, CATALOG_DIGEST);
-	if (!*digests)
-		return -ENOMEM;
-	for (size_t i = 0; i < BUCKETS; i++) {
-		const struct bucket *bucket = &catalog->member.buckets[i];
+	if (!err)
+		err = catalog_index(catalog, part);
+	for (size_t i = 0; i < span.count && !err; i++) {
+		const uint8_t *digest = span.digests + i * CATALOG_DIGEST;
 
-		for (size_t j = 0; j < bucket->count; j++) {
-			const uint8_t *digest = bucket->digests + j * CATALOG_DIGEST;
-
-			if (catalog_chunk_references(catalog, digest))
-				continue;
-			memcpy(*digests + *count * CATALOG_DIGEST, digest, CATALOG_DIGEST);
-			(*count)++;
-		}
+		if (!catalog_chunk_references(catalog, digest))
+			each(digest, arg);
 	}
-	return 0;
+	return err;
 }

@@ -16,11 +16,6 @@
 #define READ_TRIES 4
 #define NO_MODEL   "there is no such model: see distmindctl model list"
 
-void catalog_manifest_sum(const void *text, size_t size, uint8_t *digest)
-{
-	EVP_Digest(text, size, digest, NULL, EVP_sha256(), NULL);
-}
-
 void catalog_parts_delete(const struct catalog *catalog, struct catalog_batch *batch,
 			  const struct catalog_model *model)
 {
@@ -29,27 +24,28 @@ void catalog_parts_delete(const struct catalog *catalog, struct catalog_batch *b
 }
 
 /* NULL: not all of it is there, or it is not what was pushed. */
-static char *join_parts(const struct catalog_model *model, const struct catalog_result *parts)
+static char *join_parts(uint64_t whole, unsigned int part_count, const uint8_t *sha256,
+			const struct catalog_entry *parts, size_t count)
 {
 	uint8_t digest[EVP_MAX_MD_SIZE];
 	size_t size = 0;
 	char *text;
 
-	for (size_t i = 0; i < parts->count; i++)
-		size += parts->entries[i].size;
-	if (parts->count != model->parts || size != model->size)
+	for (size_t i = 0; i < count; i++)
+		size += parts[i].size;
+	if (count != part_count || size != whole)
 		return NULL;
 	text = malloc(size + 1);
 	if (!text)
 		return NULL;
 	size = 0;
-	for (size_t i = 0; i < parts->count; i++) {
-		memcpy(text + size, parts->entries[i].value, parts->entries[i].size);
-		size += parts->entries[i].size;
+	for (size_t i = 0; i < count; i++) {
+		memcpy(text + size, parts[i].value, parts[i].size);
+		size += parts[i].size;
 	}
 	text[size] = '\0';
-	catalog_manifest_sum(text, size, digest);
-	if (!memcmp(digest, model->sha256, CATALOG_DIGEST))
+	EVP_Digest(text, size, digest, NULL, EVP_sha256(), NULL);
+	if (!memcmp(digest, sha256, CATALOG_DIGEST))
 		return text;
 	free(text);
 	return NULL;
@@ -65,13 +61,68 @@ static int read_parts(struct catalog *catalog, const struct catalog_model *model
 }
 
 /*
+ * What was learned: it is shared by all that have the same manifest, so that a model whose
+ * record changes, or an upload that becomes a model, is known without a gap.
+ */
+
+static void drop_made(const struct catalog *catalog, void *made)
+{
+	if (made && catalog->options.dropped)
+		catalog->options.dropped(made);
+}
+
+static struct learned *find_learned(const struct catalog *catalog, const uint8_t *sha256)
+{
+	struct learned *learned;
+
+	LIST_FOREACH(learned, &catalog->learned, link)
+		if (!memcmp(learned->sha256, sha256, CATALOG_DIGEST))
+			break;
+	return learned;
+}
+
+static void know(struct catalog_model *model, struct learned *learned)
+{
+	learned->references++;
+	model->learned = learned;
+	model->digests = learned->digests;
+	model->digest_count = learned->digest_count;
+	model->manifest = learned->manifest;
+	model->known = true;
+}
+
+void catalog_learned_sweep(struct catalog *catalog)
+{
+	struct learned *learned, *next;
+
+	for (learned = LIST_FIRST(&catalog->learned); learned; learned = next) {
+		next = LIST_NEXT(learned, link);
+		if (learned->references)
+			continue;
+		LIST_REMOVE(learned, link);
+		drop_made(catalog, learned->manifest);
+		free(learned->digests);
+		free(learned);
+	}
+}
+
+/*
  * To learn the digests
  */
 
 struct learning {
-	struct catalog *catalog;
+	LIST_ENTRY(learning) link;
+	struct catalog *catalog; /* NULL: it is closed */
 	char *key;
 	char upload[33];
+	/* Nobody else's while it is read: */
+	struct catalog_options options;
+	uint64_t size;
+	unsigned int part_count;
+	uint8_t sha256[CATALOG_DIGEST];
+	struct catalog_entries parts;
+	struct learned *learned; /* what came of it; NULL: nothing, and error says why */
+	const char *error;
 };
 
 static int by_bytes(const void *a, const void *b)
@@ -79,82 +130,178 @@ static int by_bytes(const void *a, const void *b)
 	return memcmp(a, b, CATALOG_DIGEST);
 }
 
-static void sort_digests(struct catalog_model *model)
+static void sort_digests(struct learned *learned)
 {
 	size_t count = 0;
 
-	qsort(model->digests, model->digest_count, CATALOG_DIGEST, by_bytes);
-	for (size_t i = 0; i < model->digest_count; i++) {
-		const uint8_t *digest = model->digests + i * CATALOG_DIGEST;
+	qsort(learned->digests, learned->digest_count, CATALOG_DIGEST, by_bytes);
+	for (size_t i = 0; i < learned->digest_count; i++) {
+		const uint8_t *digest = learned->digests + i * CATALOG_DIGEST;
 
-		if (count && !by_bytes(model->digests + (count - 1) * CATALOG_DIGEST, digest))
+		if (count && !by_bytes(learned->digests + (count - 1) * CATALOG_DIGEST, digest))
 			continue;
-		memmove(model->digests + count++ * CATALOG_DIGEST, digest, CATALOG_DIGEST);
+		memmove(learned->digests + count++ * CATALOG_DIGEST, digest, CATALOG_DIGEST);
 	}
-	model->digest_count = count;
+	learned->digest_count = count;
 }
 
-static void learn(struct catalog *catalog, struct catalog_model *model,
-		  const struct catalog_result *parts)
+static void free_learning(struct learning *learning)
 {
-	char *text = join_parts(model, parts);
+	if (learning->catalog)
+		LIST_REMOVE(learning, link);
+	if (learning->learned) {
+		if (learning->learned->manifest && learning->options.dropped)
+			learning->options.dropped(learning->learned->manifest);
+		free(learning->learned->digests);
+		free(learning->learned);
+	}
+	catalog_entries_clear(&learning->parts);
+	free(learning->key);
+	free(learning);
+}
 
-	if (!text) {
-		snprintf(model->error, sizeof(model->error),
-			 "its manifest is damaged: delete the model and push it again");
+void catalog_learnings_abandon(struct catalog *catalog)
+{
+	struct learning *learning;
+
+	while ((learning = LIST_FIRST(&catalog->learnings))) {
+		LIST_REMOVE(learning, link);
+		learning->catalog = NULL;
+	}
+}
+
+/* By any thread. */
+static void learn(void *job)
+{
+	struct learning *learning = job;
+	struct learned *learned = calloc(1, sizeof(*learned));
+	char *text = join_parts(learning->size, learning->part_count, learning->sha256,
+				learning->parts.rows, learning->parts.count);
+
+	catalog_entries_clear(&learning->parts);
+	if (!text)
+		learning->error = "its manifest is damaged: delete the model and push it again";
+	else if (learned && learning->options.digests(text, learning->size, &learned->digests,
+						      &learned->digest_count,
+						      &learned->manifest))
+		learning->error = "its manifest makes no sense here: is it of a newer version?";
+	free(text);
+	if (!learned || learning->error) {
+		free(learned);
 		return;
 	}
-	if (catalog->options.digests(text, model->size, &model->digests, &model->digest_count)) {
-		model->digests = NULL;
-		model->digest_count = 0;
-		snprintf(model->error, sizeof(model->error),
-			 "its manifest makes no sense here: is it of a newer version?");
-	} else {
-		sort_digests(model);
-		model->known = true;
-	}
-	free(text);
+	memcpy(learned->sha256, learning->sha256, CATALOG_DIGEST);
+	sort_digests(learned);
+	learning->learned = learned;
 }
 
-static void on_learned(const struct catalog_result *result, void *arg)
+/* NULL: it is another by now, and that one has a learning of its own. */
+static struct catalog_model *model_of(const struct learning *learning)
 {
-	struct learning *learning = arg;
-	struct catalog *catalog = learning->catalog;
 	const struct catalog_entry *entry;
 	struct catalog_model *model;
 
-	if (catalog->closing)
-		goto out;
-	entry = catalog_entries_find(&catalog->view.entries, learning->key);
+	entry = catalog_entries_find(&learning->catalog->view.entries, learning->key);
 	model = entry ? entry->noun : NULL;
-	/* It may be another by now, and that one has a learning of its own. */
-	if (!model || strcmp(model->upload, learning->upload) || !model->reading)
-		goto out;
-	model->reading = false;
-	if (result->err)
-		goto out; /* again after the next listing */
-	learn(catalog, model, result);
-	catalog_touched(catalog);
-out:
-	free(learning->key);
-	free(learning);
+	return model && !strcmp(model->upload, learning->upload) && model->reading ? model : NULL;
+}
+
+/* All that have that manifest: what read it may be an upload that is a model by now. */
+static bool know_all(struct catalog *catalog, struct learned *learned)
+{
+	static const char *const kinds[] = { "model", "upload" };
+	struct catalog_entry *entry;
+	char prefix[CATALOG_KEY_MAX];
+	bool any = false;
+
+	for (size_t i = 0; i < 2; i++)
+		catalog_entries_each(&catalog->view.entries,
+				     catalog_prefix(catalog, kinds[i], prefix), entry) {
+			struct catalog_model *model = entry->noun;
+
+			if (!model || !model->complete || model->known ||
+			    memcmp(model->sha256, learned->sha256, CATALOG_DIGEST))
+				continue;
+			know(model, learned);
+			model->reading = false;
+			model->error[0] = '\0';
+			any = true;
+		}
+	return any;
+}
+
+static void on_learned(void *job)
+{
+	struct learning *learning = job;
+	struct catalog *catalog = learning->catalog;
+	struct catalog_model *model = catalog ? model_of(learning) : NULL;
+	bool changed = false;
+
+	if (catalog && learning->learned && !find_learned(catalog, learning->sha256)) {
+		changed = know_all(catalog, learning->learned);
+		if (changed) {
+			LIST_INSERT_HEAD(&catalog->learned, learning->learned, link);
+			learning->learned = NULL;
+		}
+	} else if (model && learning->error) {
+		snprintf(model->error, sizeof(model->error), "%s", learning->error);
+		changed = true;
+	}
+	/* Without memory it is read again after the next listing. */
+	if (model)
+		model->reading = false;
+	if (changed)
+		catalog_touched(catalog);
+	free_learning(learning);
+}
+
+static void on_read(const struct catalog_result *result, void *arg)
+{
+	struct learning *learning = arg;
+	struct catalog *catalog = learning->catalog;
+	struct catalog_model *model = catalog && !catalog->closing ? model_of(learning) : NULL;
+
+	if (!model || result->err || catalog_entries_take(&learning->parts, result))
+		goto fail;
+	learning->options = catalog->options;
+	if (!catalog->options.aside) {
+		learn(learning);
+		on_learned(learning);
+		return;
+	}
+	if (!catalog->options.aside(learn, on_learned, learning, catalog->options.arg))
+		return;
+fail:
+	/* Again after the next listing. */
+	if (model)
+		model->reading = false;
+	free_learning(learning);
 }
 
 void catalog_manifest_wanted(struct catalog *catalog, struct catalog_entry *entry)
 {
 	struct catalog_model *model = entry->noun;
-	struct learning *learning = calloc(1, sizeof(*learning));
+	struct learned *learned = find_learned(catalog, model->sha256);
+	struct learning *learning;
 
-	if (!learning)
-		return;
-	learning->catalog = catalog;
-	learning->key = strdup(entry->key);
-	memcpy(learning->upload, model->upload, sizeof(learning->upload));
-	if (!learning->key || read_parts(catalog, model, on_learned, learning)) {
-		free(learning->key);
-		free(learning);
+	if (learned) {
+		know(model, learned);
 		return;
 	}
+	learning = calloc(1, sizeof(*learning));
+	if (!learning)
+		return;
+	learning->key = strdup(entry->key);
+	memcpy(learning->upload, model->upload, sizeof(learning->upload));
+	learning->size = model->size;
+	learning->part_count = model->parts;
+	memcpy(learning->sha256, model->sha256, sizeof(learning->sha256));
+	if (!learning->key || read_parts(catalog, model, on_read, learning)) {
+		free_learning(learning);
+		return;
+	}
+	learning->catalog = catalog;
+	LIST_INSERT_HEAD(&catalog->learnings, learning, link);
 	model->reading = true;
 }
 
@@ -244,7 +391,8 @@ static void on_parts(const struct catalog_result *result, void *arg)
 		end_reading(reading, result->err, result->error);
 		return;
 	}
-	entry.value = join_parts(reading->model, result);
+	entry.value = join_parts(reading->model->size, reading->model->parts,
+				 reading->model->sha256, result->entries, result->count);
 	if (entry.value) {
 		entry.revision = reading->model->revision;
 		reading->done(&answer, reading->arg);
@@ -322,10 +470,8 @@ int catalog_manifest_read(struct catalog *catalog, const char *name, catalog_don
 struct change {
 	struct catalog_update update;
 	struct catalog *catalog;
-	uint64_t revision;
-	unsigned int replicas; /* 0: as it is */
-	bool sets_access;
-	struct catalog_access access;
+	uint64_t revision; /* of what is deleted; 0: whatever it is by then */
+	struct catalog_model_change wanted;
 	catalog_done done;
 	void *arg;
 };
@@ -368,16 +514,21 @@ static bool same_access(const struct catalog_access *a, const struct catalog_acc
 }
 
 /* False: it is so already. */
-static bool apply(const struct change *change, struct catalog_model *model)
+static bool apply(const struct catalog_model_change *wanted, struct catalog_model *model)
 {
-	bool differs = change->replicas && model->replicas != change->replicas;
+	struct catalog_access access = model->access;
+	unsigned int replicas = wanted->replicas ? wanted->replicas : model->replicas;
+	bool differs;
 
-	if (differs)
-		model->replicas = change->replicas;
-	if (change->sets_access && !same_access(&model->access, &change->access)) {
-		model->access = change->access;
-		differs = true;
-	}
+	if (wanted->sets_uid)
+		access.uid = wanted->access.uid;
+	if (wanted->sets_gid)
+		access.gid = wanted->access.gid;
+	if (wanted->sets_mode)
+		access.mode = wanted->access.mode;
+	differs = replicas != model->replicas || !same_access(&access, &model->access);
+	model->replicas = replicas;
+	model->access = access;
 	return differs;
 }
 
@@ -387,7 +538,7 @@ static int prepare_record(struct catalog_update *update, const struct catalog_en
 	struct change *change = (struct change *)update;
 	struct catalog_model *model;
 	char *text;
-	int ret = -ENOMEM;
+	int ret;
 
 	if (!entry)
 		return refuse(update, -ENOENT, NO_MODEL);
@@ -395,16 +546,18 @@ static int prepare_record(struct catalog_update *update, const struct catalog_en
 	if (!model)
 		return refuse(update, -EBADMSG, "its record makes no sense here: is it of a newer "
 						"version?");
-	if (!apply(change, model)) {
-		catalog_model_free(model);
-		return 1;
+	ret = change->wanted.allows ?
+		      change->wanted.allows(model, update->error, change->arg) : 0;
+	if (!ret && !apply(&change->wanted, model))
+		ret = 1;
+	if (!ret) {
+		text = catalog_model_text(model);
+		if (text)
+			catalog_batch_put(batch, text, strlen(text), 0, "%s", entry->key);
+		else
+			ret = -ENOMEM;
+		free(text);
 	}
-	text = catalog_model_text(model);
-	if (text) {
-		catalog_batch_put(batch, text, strlen(text), 0, "%s", entry->key);
-		ret = 0;
-	}
-	free(text);
 	catalog_model_free(model);
 	return ret;
 }
@@ -438,39 +591,23 @@ int catalog_model_delete(struct catalog *catalog, const char *name, uint64_t rev
 	return start(catalog, name, change);
 }
 
-int catalog_model_set_replicas(struct catalog *catalog, const char *name, unsigned int replicas,
-			       catalog_done done, void *arg)
-{
-	struct change *change;
-
-	if (!catalog_name_is_good(name, CATALOG_MODEL_LEN, CATALOG_MODEL_OTHERS) || !replicas ||
-	    replicas > CATALOG_REPLICAS_MAX)
-		return -EINVAL;
-	change = calloc(1, sizeof(*change));
-	if (!change)
-		return -ENOMEM;
-	*change = (struct change){
-		.update = { .prepare = prepare_record, .done = on_done },
-		.catalog = catalog, .replicas = replicas, .done = done, .arg = arg,
-	};
-	return start(catalog, name, change);
-}
-
-int catalog_model_set_access(struct catalog *catalog, const char *name,
-			     const struct catalog_access *access, catalog_done done, void *arg)
+int catalog_model_change(struct catalog *catalog, const char *name,
+			 const struct catalog_model_change *wanted, catalog_done done, void *arg)
 {
 	struct change *change;
 
 	if (!catalog_name_is_good(name, CATALOG_MODEL_LEN, CATALOG_MODEL_OTHERS) ||
-	    access->mode & ~CATALOG_MODE_ALL || access->uid == UINT32_MAX ||
-	    access->gid == UINT32_MAX)
+	    wanted->replicas > CATALOG_REPLICAS_MAX ||
+	    (wanted->sets_mode && wanted->access.mode & ~CATALOG_MODE_ALL) ||
+	    (wanted->sets_uid && wanted->access.uid == UINT32_MAX) ||
+	    (wanted->sets_gid && wanted->access.gid == UINT32_MAX))
 		return -EINVAL;
 	change = calloc(1, sizeof(*change));
 	if (!change)
 		return -ENOMEM;
 	*change = (struct change){
 		.update = { .prepare = prepare_record, .done = on_done },
-		.catalog = catalog, .sets_access = true, .access = *access, .done = done, .arg = arg,
+		.catalog = catalog, .wanted = *wanted, .done = done, .arg = arg,
 	};
 	return start(catalog, name, change);
 }

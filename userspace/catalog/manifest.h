@@ -6,8 +6,6 @@
 #include "batch.h"
 #include "state.h"
 
-/* digest has room for EVP_MAX_MD_SIZE. */
-void catalog_manifest_sum(const void *text, size_t size, uint8_t *digest);
 void catalog_parts_delete(const struct catalog *catalog, struct catalog_batch *batch,
 			  const struct catalog_model *model);
 

@@ -284,6 +284,9 @@ int catalog_join(struct catalog *catalog, const struct catalog_host *host, unsig
 	if (member->state != CATALOG_ABSENT)
 		return -EALREADY;
 	member->host = *host;
+	member->memory_free = host->memory_free;
+	if (member->full)
+		member->host.memory_free = 0;
 	member->host.generation = 0;
 	member->host.hot_count = 0;
 	member->ttl_s = ttl_s;

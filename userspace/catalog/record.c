@@ -44,13 +44,22 @@ char *catalog_host_text(const struct catalog_host *host)
 			json_decref(hot);
 			return NULL;
 		}
-	return text_of(json_pack("{s:s,s:s,s:i,s:I,s:I,s:I,s:I,s:o}", "address", host->address,
+	return text_of(json_pack("{s:s,s:s,s:i,s:I,s:I,s:I,s:I,s:I,s:o}", "address", host->address,
 				 "rdma_address", host->rdma_address, "rdma_port",
 				 (int)host->rdma_port, "memory_total",
 				 (json_int_t)host->memory_total, "memory_free",
-				 (json_int_t)host->memory_free, "damaged",
+				 (json_int_t)host->memory_free, "memory_longest",
+				 (json_int_t)host->memory_longest, "damaged",
 				 (json_int_t)host->damaged, "generation",
 				 (json_int_t)host->generation, "hot", hot));
+}
+
+/* Of hosts that do not say, all that is free may be in one piece. */
+static bool get_longest(const json_t *record, struct catalog_host *host)
+{
+	host->memory_longest = host->memory_free;
+	return !json_object_get(record, "memory_longest") ||
+	       catalog_json_u64(record, "memory_longest", &host->memory_longest);
 }
 
 /* Hosts of the first version have none. */
@@ -85,6 +94,7 @@ struct catalog_host *catalog_host_parse(const char *name, const char *text, size
 	    catalog_json_u64(record, "memory_total", &host->memory_total) &&
 	    catalog_json_u64(record, "memory_free", &host->memory_free) &&
 	    catalog_json_u64(record, "generation", &host->generation) && host->generation &&
+	    get_longest(record, host) &&
 	    (!json_object_get(record, "damaged") ||
 	     catalog_json_u64(record, "damaged", &host->damaged)) &&
 	    get_hot(record, host)) {
@@ -165,6 +175,7 @@ void catalog_model_free(struct catalog_model *model)
 {
 	if (!model)
 		return;
-	free(model->digests);
+	if (model->learned)
+		model->learned->references--;
 	free(model);
 }

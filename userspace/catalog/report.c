@@ -12,7 +12,12 @@
 #include <string.h>
 #include <time.h>
 
+/*
+ * A bucket is one value. They fill evenly, so when one is full there is little room in the others,
+ * and this host takes no more until there is some in all of them.
+ */
 #define BUCKET_MAX ((CATALOG_VALUE_MAX - BUCKET_HEADER) / CATALOG_DIGEST)
+#define BUCKET_ROOMY (BUCKET_MAX - BUCKET_MAX / 64)
 /*
  * Changes within this are written together, unless somebody waits: a bucket is written as
  * a whole, and etcd keeps what it replaces until it is compacted.
@@ -153,7 +158,43 @@ static void gather_dirty(struct catalog *catalog, struct catalog_batch *batch)
 	}
 }
 
-/* Merges out what is released, bucket by bucket. */
+/*
+ * All but those, both sorted; to may be from. One by one, each would move all that is behind it.
+ * Returns how many are left.
+ */
+static size_t leave_out(uint8_t *to, const uint8_t *from, size_t count, const uint8_t *out,
+			size_t out_count)
+{
+	size_t kept = 0, next = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const uint8_t *digest = from + i * CATALOG_DIGEST;
+		int order = 1;
+
+		while (next < out_count &&
+		       (order = memcmp(out + next * CATALOG_DIGEST, digest, CATALOG_DIGEST)) < 0)
+			next++;
+		if (next < out_count && !order)
+			continue;
+		if (to + kept * CATALOG_DIGEST != digest)
+			memcpy(to + kept * CATALOG_DIGEST, digest, CATALOG_DIGEST);
+		kept++;
+	}
+	return kept;
+}
+
+/* Behind the last digest of the release that is in the same bucket as that one. */
+static size_t bucket_end(const struct release *release, size_t first, size_t end)
+{
+	size_t bucket = catalog_bucket_of(release->digests + first * CATALOG_DIGEST);
+
+	while (first < end &&
+	       catalog_bucket_of(release->digests + first * CATALOG_DIGEST) == bucket)
+		first++;
+	return first;
+}
+
+/* Bucket by bucket. */
 static void gather_release(struct catalog *catalog, struct catalog_batch *batch,
 			   struct release *release)
 {
@@ -161,10 +202,10 @@ static void gather_release(struct catalog *catalog, struct catalog_batch *batch,
 
 	catalog_batch_compare(batch, release->epoch, "%s/view/epoch", catalog->pool);
 	while (next < release->count) {
-		size_t index = catalog_bucket_of(release->digests + next * CATALOG_DIGEST);
+		const uint8_t *digests = release->digests + next * CATALOG_DIGEST;
+		size_t index = catalog_bucket_of(digests), end;
 		const struct bucket *bucket = &catalog->member.buckets[index];
 		uint8_t *rest;
-		size_t count = 0;
 
 		if (is_full(batch, bucket->count * CATALOG_DIGEST))
 			break;
@@ -173,23 +214,11 @@ static void gather_release(struct catalog *catalog, struct catalog_batch *batch,
 			batch->err = -ENOMEM;
 			return;
 		}
-		for (size_t i = 0; i < bucket->count; i++) {
-			const uint8_t *digest = bucket->digests + i * CATALOG_DIGEST;
-			int order = 1;
-
-			while (next < release->count &&
-			       (order = memcmp(release->digests + next * CATALOG_DIGEST, digest,
-					       CATALOG_DIGEST)) < 0)
-				next++;
-			if (next < release->count && !order)
-				continue;
-			memcpy(rest + count++ * CATALOG_DIGEST, digest, CATALOG_DIGEST);
-		}
-		while (next < release->count &&
-		       catalog_bucket_of(release->digests + next * CATALOG_DIGEST) == index)
-			next++;
-		put_bucket(catalog, batch, index, rest, count);
+		end = bucket_end(release, next, release->count);
+		put_bucket(catalog, batch, index, rest,
+			   leave_out(rest, bucket->digests, bucket->count, digests, end - next));
 		free(rest);
+		next = end;
 	}
 	release->sent = next - release->next;
 }
@@ -229,17 +258,61 @@ static bool is_dirty(const struct member *member)
 	return dirty;
 }
 
+static void soon(struct catalog *catalog)
+{
+	struct member *member = &catalog->member;
+	int enabled;
+
+	if (!member->busy && sd_event_source_get_enabled(member->write, &enabled) >= 0 &&
+	    enabled == SD_EVENT_OFF)
+		arm(member->write, GATHER_US);
+}
+
+/* Memory that cannot be made use of is not offered: nobody has this host fetch anything then. */
+static void offer_memory(struct catalog *catalog)
+{
+	struct member *member = &catalog->member;
+	uint64_t bytes = member->full ? 0 : member->memory_free;
+
+	if (member->host.memory_free == bytes)
+		return;
+	member->host.memory_free = bytes;
+	member->host_dirty = true;
+	soon(catalog);
+}
+
+static void set_full(struct catalog *catalog, bool full)
+{
+	if (catalog->member.full == full)
+		return;
+	catalog->member.full = full;
+	offer_memory(catalog);
+	if (catalog->options.full)
+		catalog->options.full(full, catalog->options.arg);
+}
+
+static void look_for_room(struct catalog *catalog)
+{
+	for (size_t i = 0; i < BUCKETS; i++)
+		if (catalog->member.buckets[i].count > BUCKET_ROOMY)
+			return;
+	set_full(catalog, false);
+}
+
 /* After an error that leaves it open what was written, the next write makes it certain. */
 static void after_release(struct member *member, const struct catalog_result *result)
 {
 	struct release *release = TAILQ_FIRST(&member->releases);
+	size_t end = release->next + release->sent, next;
 
-	for (size_t i = release->next; i < release->next + release->sent; i++) {
-		const uint8_t *digest = release->digests + i * CATALOG_DIGEST;
-		struct bucket *bucket = &member->buckets[catalog_bucket_of(digest)];
+	for (size_t i = release->next; i < end; i = next) {
+		const uint8_t *digests = release->digests + i * CATALOG_DIGEST;
+		struct bucket *bucket = &member->buckets[catalog_bucket_of(digests)];
 
+		next = bucket_end(release, i, end);
 		if (!result->err)
-			remove_digest(bucket, digest);
+			bucket->count = leave_out(bucket->digests, bucket->digests, bucket->count,
+						  digests, next - i);
 		else if (result->err != -ESTALE)
 			bucket->dirty = true;
 	}
@@ -266,8 +339,10 @@ static void on_written(const struct catalog_result *result, void *arg)
 	if (result->err)
 		mark_unsent(member);
 	mark_sent(member);
-	if (releasing)
+	if (releasing) {
 		after_release(member, result);
+		look_for_room(catalog);
+	}
 	if (current && (result->err == -ETIMEDOUT || (result->err == -ESTALE && !releasing)))
 		member->uncertain = true;
 	else if (result->err == -ENOENT && current)
@@ -326,16 +401,6 @@ out:
 	return 0;
 }
 
-static void soon(struct catalog *catalog)
-{
-	struct member *member = &catalog->member;
-	int enabled;
-
-	if (!member->busy && sd_event_source_get_enabled(member->write, &enabled) >= 0 &&
-	    enabled == SD_EVENT_OFF)
-		arm(member->write, GATHER_US);
-}
-
 bool catalog_holds(const struct catalog *catalog, const uint8_t *digest)
 {
 	const struct bucket *bucket = &catalog->member.buckets[catalog_bucket_of(digest)];
@@ -372,6 +437,8 @@ int catalog_hold(struct catalog *catalog, const uint8_t *digest)
 	bucket->count++;
 	bucket->dirty = true;
 	soon(catalog);
+	if (bucket->count == BUCKET_MAX)
+		set_full(catalog, true);
 	return 0;
 }
 
@@ -384,6 +451,8 @@ int catalog_lose(struct catalog *catalog, const uint8_t *digest)
 	remove_digest(bucket, digest);
 	bucket->dirty = true;
 	soon(catalog);
+	if (catalog->member.full)
+		look_for_room(catalog);
 	return 0;
 }
 
@@ -407,11 +476,19 @@ void catalog_set_memory_free(struct catalog *catalog, uint64_t bytes)
 {
 	struct member *member = &catalog->member;
 
+	member->memory_free = bytes < member->host.memory_total ? bytes : member->host.memory_total;
+	offer_memory(catalog);
+}
+
+void catalog_set_memory_longest(struct catalog *catalog, uint64_t bytes)
+{
+	struct member *member = &catalog->member;
+
 	if (bytes > member->host.memory_total)
 		bytes = member->host.memory_total;
-	if (member->host.memory_free == bytes)
+	if (member->host.memory_longest == bytes)
 		return;
-	member->host.memory_free = bytes;
+	member->host.memory_longest = bytes;
 	member->host_dirty = true;
 	soon(catalog);
 }
@@ -471,7 +548,7 @@ int catalog_release(struct catalog *catalog, const uint8_t *digests, size_t coun
 	const struct catalog_entry *epoch;
 	struct release *release;
 	char key[CATALOG_KEY_MAX];
-	int err = catalog_references_known(catalog);
+	int err = count > CATALOG_RELEASE_MAX ? -EINVAL : catalog_references_known(catalog);
 
 	if (err)
 		return err;

@@ -27,6 +27,7 @@
 #include "catalog.h"
 #include "view.h"
 
+#include <sys/queue.h>
 #include <systemd/sd-event.h>
 
 #define BUCKETS CATALOG_BUCKETS
@@ -45,6 +46,8 @@ struct member {
 	enum catalog_member_state state;
 	unsigned int ttl_s;
 	bool spooled;
+	uint64_t memory_free; /* as this host says; what it offers is in host */
+	bool full; /* it holds as many chunks as can be written */
 	bool host_dirty, host_sent;
 	bool busy; /* a write of reports is under way; there is one at a time */
 	uint64_t lease;
@@ -68,15 +71,29 @@ struct location {
 	bool live;
 };
 
+/* Of a bucket, all hosts'. */
+struct locations {
+	struct location *rows; /* owned */
+	size_t count, room;
+};
+
 struct part {
-	struct location *locations; /* owned, as all that follows */
-	size_t location_count;
-	/* None of these unless made. */
-	bool made;
-	struct catalog_chunk *chunks;
+	uint64_t made; /* by the changes of then; else it is of no use but for its memory */
+	struct catalog_chunk *chunks; /* owned, as all that follows */
 	size_t count, room;
 	struct hash table; /* numbers of chunks, plus one */
 	uint32_t *holders;  /* of all chunks */
+	size_t holder_room;
+};
+
+/* manifest.c: what a manifest says, for all models and uploads that have it. */
+struct learned {
+	LIST_ENTRY(learned) link;
+	uint8_t sha256[CATALOG_DIGEST];
+	uint8_t *digests; /* sorted, each once; owned */
+	size_t digest_count;
+	void *manifest; /* what options.digests() made of it */
+	unsigned int references; /* 0: it goes when what is under way has settled */
 };
 
 struct catalog {
@@ -88,17 +105,27 @@ struct catalog {
 	bool closing;
 	char trouble[CATALOG_ERROR_LEN]; /* "": the store answers */
 	uint64_t silent_us;		 /* since when it does not */
+	int alarm;			 /* that it has raised, and why */
+	char alarm_why[CATALOG_ERROR_LEN];
+	bool asking_alarm; /* whether there is one: it is under way */
 	struct member member;
 
-	/* Made from the view when asked for, until it changes. */
-	uint64_t changes; /* so often */
+	/* Made from the view when asked for, and good until it changes. */
+	uint64_t changes; /* so often, and once */
 	uint64_t told;	  /* how often by the last options.changed() */
-	bool indexed; /* but for the chunks of the parts */
-	struct part parts[BUCKETS];
+	uint64_t indexed; /* by the changes of then: all but the parts */
+	struct locations locations[BUCKETS];
+	struct part parts[CATALOG_PARTS];
+	struct held *held; /* while a part is made; owned */
+	size_t held_room;
 	char (*holders)[CATALOG_HOST_LEN]; /* hosts; owned */
 	size_t holder_count;
 	size_t need_count; /* digests of all manifests, what they have in common included */
 	size_t numbered;   /* chunks that have got a number */
+
+	LIST_HEAD(, learned) learned;
+	LIST_HEAD(, learning) learnings; /* under way */
+	LIST_HEAD(, forgetting) forgettings; /* that judge models */
 };
 
 /* catalog.c */
@@ -123,6 +150,13 @@ void catalog_model_free(struct catalog_model *model);
 void catalog_manifest_wanted(struct catalog *catalog, struct catalog_entry *entry);
 /* After a listing: what could not be read is tried again, dead uploads are deleted. */
 void catalog_manifests_settle(struct catalog *catalog);
+/* Forgets what was learned and no model has any more. */
+void catalog_learned_sweep(struct catalog *catalog);
+/* What is being learned is for nobody. */
+void catalog_learnings_abandon(struct catalog *catalog);
+
+/* forget.c: ends those that wait for nobody but the loop. */
+void catalog_forgettings_end(struct catalog *catalog);
 
 /* location.c */
 bool catalog_bucket_is_good(const struct catalog_entry *entry);
@@ -135,11 +169,21 @@ int catalog_references_known(const struct catalog *catalog);
 size_t catalog_digest_place(const uint8_t *digests, size_t count, const uint8_t *digest,
 			    bool *found);
 
+/* Those of that part, which all are in the same bucket. */
+struct catalog_span {
+	const uint8_t *digests;
+	size_t count;
+};
+
+/* Of digests that are sorted. */
+struct catalog_span catalog_digests_of_part(const uint8_t *digests, size_t count, size_t part);
+
 /* index.c */
 /* What follows from the view has changed. */
 void catalog_index_drop(struct catalog *catalog);
-/* The chunks of that bucket. -ENOMEM. */
-int catalog_index(struct catalog *catalog, size_t bucket);
+void catalog_index_free(struct catalog *catalog);
+/* The chunks of that part. -ENOMEM. */
+int catalog_index(struct catalog *catalog, size_t part);
 
 /* member.c */
 int catalog_member_open(struct catalog *catalog);

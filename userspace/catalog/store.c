@@ -71,6 +71,11 @@ int catalog_store_lease_revoke(struct catalog_store *store, uint64_t lease, cata
 	return store->ops->lease_revoke(store, lease, done, arg);
 }
 
+int catalog_store_alarm(struct catalog_store *store, catalog_done done, void *arg)
+{
+	return store->ops->alarm ? store->ops->alarm(store, done, arg) : -EOPNOTSUPP;
+}
+
 struct catalog_watch *catalog_store_watch(struct catalog_store *store, const char *prefix,
 					  uint64_t from, catalog_done changed, void *arg)
 {

@@ -16,8 +16,9 @@
  *   -EMSGSIZE      the request is larger than the store takes
  *   -EHOSTUNREACH  no server answers; nothing was written
  *   -ETIMEDOUT     the answer did not come: a transaction may have been carried out
- *   -EIO           the file cannot be written; nothing was written
+ *   -EIO           the file cannot be written, or is damaged; nothing was written
  *   -EPROTO        the server's answer or refusal makes no sense here
+ *   -ENOSPC        the server has no space left; nothing was written
  */
 #ifndef CATALOG_STORE_H
 #define CATALOG_STORE_H
@@ -27,6 +28,7 @@
 #include <stdint.h>
 
 struct sd_event;
+struct catalog_entries;
 struct catalog_store;
 struct catalog_watch;
 
@@ -53,6 +55,7 @@ struct catalog_result {
 	const struct catalog_entry *entries; /* sorted by key; of a watch: in order of change */
 	size_t count;
 	uint64_t lease;
+	struct catalog_entries *owner; /* of the entries, or NULL; see catalog_entries_take() */
 };
 
 typedef void (*catalog_done)(const struct catalog_result *result, void *arg);
@@ -98,6 +101,8 @@ struct catalog_store_ops {
 	struct catalog_watch *(*watch)(struct catalog_store *store, const char *prefix,
 				       uint64_t from, catalog_done changed, void *arg);
 	void (*unwatch)(struct catalog_watch *watch);
+	/* NULL: it raises none. */
+	int (*alarm)(struct catalog_store *store, catalog_done done, void *arg);
 	void (*close)(struct catalog_store *store);
 };
 
@@ -108,9 +113,9 @@ struct catalog_store {
 
 /*
  * A file that only one process has open (database.h). What was acknowledged survives a crash,
- * except keys with a lease, since a lease ends with the process. Opening reads the file, and so
- * waits for the disk; nothing else does. error: in words, room for CATALOG_ERROR_LEN. NULL: see
- * errno.
+ * except keys with a lease, since a lease ends with the process. Opening reads the beginning of
+ * the file, and so waits for the disk; nothing else does. error: in words, room for
+ * CATALOG_ERROR_LEN. NULL: see errno.
  */
 struct catalog_store *catalog_embedded_open(struct sd_event *loop, const char *path, char *error);
 
@@ -135,6 +140,9 @@ struct catalog_store *catalog_etcd_open(struct sd_event *loop, const char *endpo
 					const struct catalog_tls *tls, unsigned int timeout_ms,
 					char *error);
 
+/* Whether these can be addresses of servers. -EINVAL: error says which is not, and the fix. */
+int catalog_etcd_check(const char *endpoints, char *error);
+
 /* NULL is fine. */
 void catalog_store_close(struct catalog_store *store);
 
@@ -152,6 +160,13 @@ int catalog_store_lease_keep(struct catalog_store *store, uint64_t lease, catalo
 			     void *arg);
 int catalog_store_lease_revoke(struct catalog_store *store, uint64_t lease, catalog_done done,
 			       void *arg);
+
+/*
+ * Has the store raised an alarm, until an operator ends it? done() gets 0: none; -ENOSPC: it takes
+ * no writes for lack of space; -EBADMSG: it has found that its data are damaged; others: that
+ * cannot be told. -EOPNOTSUPP: it never does.
+ */
+int catalog_store_alarm(struct catalog_store *store, catalog_done done, void *arg);
 
 /*
  * Changes below prefix from that revision on, in order. changed() is called again and

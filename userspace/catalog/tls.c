@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define FILE_MAX (16 << 20) /* bytes; all that a system trusts are a quarter of one */
+
 /* A file of one of the settings; NULL: error and errno say why. */
 static FILE *open_file(const char *setting, const char *path, bool secret, char *error)
 {
@@ -28,6 +30,14 @@ static FILE *open_file(const char *setting, const char *path, bool secret, char 
 		snprintf(error, CATALOG_ERROR_LEN, "%s: %s is not a file: name one in PEM",
 			 setting, path);
 		errno = EINVAL;
+		goto fail;
+	}
+	if (status.st_size > FILE_MAX) {
+		snprintf(error, CATALOG_ERROR_LEN,
+			 "%s: %s is larger than %d bytes, which no file in PEM is: name the right "
+			 "one",
+			 setting, path, FILE_MAX);
+		errno = EFBIG;
 		goto fail;
 	}
 	/*

@@ -206,13 +206,14 @@ static void on_begun(struct catalog_update *update, const struct catalog_result 
 	put_part(upload);
 }
 
-int catalog_upload_begin(struct catalog *catalog, const char *name, const char *manifest,
-			 size_t size, unsigned int replicas, struct catalog_upload **pointer,
-			 catalog_done done, void *arg)
+int catalog_upload_begin(struct catalog *catalog, const char *name,
+			 const struct catalog_manifest *manifest, unsigned int replicas,
+			 struct catalog_upload **pointer, catalog_done done, void *arg)
 {
 	const struct member *member = &catalog->member;
-	uint8_t id[16], digest[EVP_MAX_MD_SIZE];
 	struct catalog_upload *upload;
+	size_t size = manifest->size;
+	uint8_t id[16];
 	int err = -ENOMEM;
 
 	if (!catalog_name_is_good(name, CATALOG_MODEL_LEN, CATALOG_MODEL_OTHERS) || !size ||
@@ -225,10 +226,8 @@ int catalog_upload_begin(struct catalog *catalog, const char *name, const char *
 	upload = calloc(1, sizeof(*upload));
 	if (!upload)
 		return -ENOMEM;
-	upload->manifest = malloc(size);
-	if (!upload->manifest || RAND_bytes(id, sizeof(id)) != 1)
+	if (RAND_bytes(id, sizeof(id)) != 1)
 		goto fail;
-	memcpy(upload->manifest, manifest, size);
 	upload->catalog = catalog;
 	upload->done = done;
 	upload->arg = arg;
@@ -240,13 +239,13 @@ int catalog_upload_begin(struct catalog *catalog, const char *name, const char *
 	snprintf(upload->model.name, sizeof(upload->model.name), "%s", name);
 	snprintf(upload->model.host, sizeof(upload->model.host), "%s", member->host.name);
 	hex_format(id, sizeof(id), upload->model.upload);
-	catalog_manifest_sum(manifest, size, digest);
-	memcpy(upload->model.sha256, digest, CATALOG_DIGEST);
+	memcpy(upload->model.sha256, manifest->sha256, CATALOG_DIGEST);
 	snprintf(upload->key, sizeof(upload->key), "%s/view/upload/%s", catalog->pool,
 		 upload->model.upload);
 	err = update_record(upload, upload->key, prepare_begin, on_begun);
 	if (err)
 		goto fail;
+	upload->manifest = manifest->text;
 	*pointer = upload;
 	return 0;
 fail:

@@ -88,30 +88,6 @@ static void apply_change(struct catalog_view *view, const struct catalog_entry *
 		view->revision = change->revision;
 }
 
-/* Both are sorted. */
-static bool apply_listing(struct catalog_view *view, const struct catalog_result *listing)
-{
-	bool differs = false;
-	size_t here = 0, there = 0;
-
-	while (here < view->entries.count) {
-		int order = there == listing->count ? -1 :
-			strcmp(view->entries.rows[here].key, listing->entries[there].key);
-
-		if (order < 0) {
-			drop(view, &view->entries.rows[here]);
-			differs = true;
-		} else {
-			here += order == 0;
-			there++;
-		}
-	}
-	for (size_t i = 0; i < listing->count; i++)
-		differs |= put(view, &listing->entries[i]);
-	view->revision = listing->revision;
-	return differs;
-}
-
 static void on_change(const struct catalog_result *result, void *arg)
 {
 	struct catalog_view *view = arg;
@@ -199,32 +175,153 @@ static void succeeded(struct catalog_view *view, const struct catalog_result *re
 		list(view, CATALOG_NAMES);
 }
 
-static void on_listed(const struct catalog_result *result, void *arg)
-{
-	struct catalog_view *view = arg;
-	bool back = !result->err && result->revision < view->asked;
+/*
+ * A listing, in turns
+ */
 
-	if (!ended(view, result))
-		return;
-	/* A store that was restored from a copy: the same revisions mean something else. */
-	while (back && view->entries.count)
-		drop(view, &view->entries.rows[view->entries.count - 1]);
-	/* Once the watch may have been overtaken, twice it was silent. */
-	view->untold += apply_listing(view, result);
-	for (size_t i = 0; i < view->early.count; i++)
-		if (view->early.rows[i].revision > result->revision)
-			apply_change(view, &view->early.rows[i]);
+/* Both are sorted. False: that was the last one. */
+static bool drop_next(struct catalog_view *view)
+{
+	int order;
+
+	if (view->here == view->entries.count)
+		return false;
+	order = view->there == view->listed.count ? -1 :
+		strcmp(view->entries.rows[view->here].key, view->listed.rows[view->there].key);
+	if (order < 0) {
+		drop(view, &view->entries.rows[view->here]);
+		view->differs = true;
+	} else {
+		view->here += order == 0;
+		view->there++;
+	}
+	return true;
+}
+
+/* All of them at once would take long. */
+static void free_value(struct catalog_entry *entry)
+{
+	free(entry->value);
+	entry->value = NULL;
+}
+
+static bool put_next(struct catalog_view *view)
+{
+	struct catalog_entry *entry;
+
+	if (view->there == view->listed.count)
+		return false;
+	entry = &view->listed.rows[view->there++];
+	view->differs |= put(view, entry);
+	free_value(entry);
+	return true;
+}
+
+static bool catch_up(struct catalog_view *view)
+{
+	struct catalog_entry *change;
+
+	if (view->there == view->early.count)
+		return false;
+	change = &view->early.rows[view->there++];
+	if (change->revision > view->listed_revision)
+		apply_change(view, change);
+	free_value(change);
+	return true;
+}
+
+/* True: there is more of it. */
+static bool take_step(struct catalog_view *view)
+{
+	bool more = false;
+
+	switch (view->step) {
+	case CATALOG_VIEW_STEADY:
+		return false;
+	case CATALOG_VIEW_STARTS_OVER:
+		more = view->entries.count;
+		if (more)
+			drop(view, &view->entries.rows[view->entries.count - 1]);
+		break;
+	case CATALOG_VIEW_DROPS:
+		more = drop_next(view);
+		break;
+	case CATALOG_VIEW_PUTS:
+		more = put_next(view);
+		if (!more)
+			view->revision = view->listed_revision;
+		break;
+	case CATALOG_VIEW_CATCHES_UP:
+		more = catch_up(view);
+		if (!more)
+			view->step = CATALOG_VIEW_STEADY;
+		break;
+	}
+	if (!more && view->step != CATALOG_VIEW_STEADY) {
+		view->step++;
+		view->here = view->there = 0;
+	}
+	return view->step != CATALOG_VIEW_STEADY;
+}
+
+static void finish_listing(struct catalog_view *view)
+{
+	struct catalog_result result = { .error = "", .revision = view->listed_revision };
+
+	catalog_entries_clear(&view->listed);
 	catalog_entries_clear(&view->early);
-	if (view->watch && (view->untold > 1 || back)) {
+	view->busy = view->listing = false;
+	/* Once the watch may have been overtaken, twice it was silent. */
+	view->untold += view->differs;
+	if (view->watch && (view->untold > 1 || view->back)) {
 		catalog_store_unwatch(view->store, view->watch);
 		view->watch = NULL;
 	}
 	if (!view->watch) {
 		view->untold = 0;
-		view->watch = catalog_store_watch(view->store, view->prefix, result->revision + 1,
-						  on_change, view);
+		view->watch = catalog_store_watch(view->store, view->prefix,
+						  view->listed_revision + 1, on_change, view);
 	}
-	succeeded(view, result);
+	succeeded(view, &result);
+}
+
+static void take_over(struct catalog_view *view)
+{
+	while (take_step(view))
+		if (view->over && view->over())
+			return;
+	sd_event_source_set_enabled(view->turn, SD_EVENT_OFF);
+	finish_listing(view);
+}
+
+static int on_turn(sd_event_source *source, uint64_t us, void *arg)
+{
+	(void)source;
+	(void)us;
+	take_over(arg);
+	return 0;
+}
+
+static void on_listed(const struct catalog_result *result, void *arg)
+{
+	struct catalog_result failed = { .err = -ENOMEM, .error = "no memory" };
+	struct catalog_view *view = arg;
+
+	if (!result->err && catalog_entries_take(&view->listed, result))
+		result = &failed;
+	if (result->err) {
+		ended(view, result);
+		return;
+	}
+	/* A store that was restored from a copy: the same revisions mean something else. */
+	view->back = result->revision < view->asked;
+	view->listed_revision = result->revision;
+	view->differs = false;
+	view->here = view->there = 0;
+	view->step = view->back ? CATALOG_VIEW_STARTS_OVER : CATALOG_VIEW_DROPS;
+	/* What is in the way comes first: it has been pending for longer. */
+	sd_event_source_set_enabled(view->turn, SD_EVENT_ON);
+	take_over(view);
 }
 
 static void on_names(const struct catalog_result *result, void *arg)
@@ -299,6 +396,11 @@ int catalog_view_open(struct catalog_view *view, struct sd_event *loop,
 		return -ENOMEM;
 	err = sd_event_add_time_relative(loop, &view->timer, CLOCK_MONOTONIC, 0, 1000, on_timer,
 					 view);
+	/* A time that has passed is pending anew after each turn, and others come in between. */
+	if (err >= 0)
+		err = sd_event_add_time(loop, &view->turn, CLOCK_MONOTONIC, 0, 1, on_turn, view);
+	if (err >= 0)
+		err = sd_event_source_set_enabled(view->turn, SD_EVENT_OFF);
 	return err < 0 ? err : 0;
 }
 
@@ -311,11 +413,13 @@ void catalog_view_close(struct catalog_view *view)
 
 	catalog_store_unwatch(view->store, view->watch);
 	sd_event_source_disable_unref(view->timer);
+	sd_event_source_disable_unref(view->turn);
 	serve(&view->served, &canceled);
 	serve(&view->waiting, &canceled);
 	while (view->entries.count)
 		drop(view, &view->entries.rows[view->entries.count - 1]);
 	catalog_entries_clear(&view->entries);
 	catalog_entries_clear(&view->early);
+	catalog_entries_clear(&view->listed);
 	free(view->prefix);
 }

@@ -5,6 +5,9 @@
  * names and revisions are listed, and the rest if they show that something is missing. If
  * the watch did not tell that it is broken, and is replaced. While no server answers the
  * copy stays what it was.
+ *
+ * A listing of everything is taken over in several turns of the event loop if it is long.
+ * Meanwhile some entries are as they were, and others as they are.
  */
 #ifndef CATALOG_VIEW_H
 #define CATALOG_VIEW_H
@@ -20,7 +23,7 @@ TAILQ_HEAD(catalog_syncs, catalog_sync);
 
 struct catalog_view {
 	struct catalog_store *store;
-	struct sd_event_source *timer;
+	struct sd_event_source *timer, *turn;
 	char *prefix;
 	uint64_t period_us, backoff_us;
 	/* Before an entry goes or changes, and after it came or changed. */
@@ -28,6 +31,7 @@ struct catalog_view {
 	void (*changed)(struct catalog_entry *entry, void *arg);
 	/* After each listing or bunch of changes; the result of a listing, or NULL. */
 	void (*settled)(const struct catalog_result *listing, void *arg);
+	bool (*over)(void); /* NULL, or tells that a turn has taken long enough */
 	void *arg;
 
 	struct catalog_entries entries;
@@ -37,6 +41,18 @@ struct catalog_view {
 	bool busy;    /* names or everything are being listed */
 	bool listing; /* everything */
 	struct catalog_entries early; /* changes that came while listing everything */
+	/* A listing that is being taken over. */
+	enum {
+		CATALOG_VIEW_STEADY,
+		CATALOG_VIEW_STARTS_OVER, /* nothing of before is worth anything */
+		CATALOG_VIEW_DROPS, /* what is not listed */
+		CATALOG_VIEW_PUTS, /* what is */
+		CATALOG_VIEW_CATCHES_UP, /* with what came early */
+	} step;
+	struct catalog_entries listed;
+	uint64_t listed_revision;
+	size_t here, there; /* how far it is, in both */
+	bool differs, back;
 	struct catalog_watch *watch;
 	unsigned int untold; /* listings that found news since the watch told any */
 	struct catalog_syncs waiting; /* for a listing that has yet to begin */

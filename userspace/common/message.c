@@ -156,16 +156,6 @@ int message_memfd(const void *data, size_t size)
 	return err;
 }
 
-int message_memfd_json(json_t *body)
-{
-	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-	int fd = text ? message_memfd(text, strlen(text)) : -ENOMEM;
-
-	free(text);
-	json_decref(body);
-	return fd;
-}
-
 int message_check(int fd, size_t max, size_t *size, const char **why)
 {
 	int seals = fcntl(fd, F_GET_SEALS);

@@ -2,7 +2,8 @@
 /*
  * What goes over the model service's socket, for both of its sides: a JSON object and up to
  * four descriptors in each message. A body that may be larger travels in a memfd, which its
- * maker has sealed.
+ * maker has sealed; what the daemon has to tell it may take back when it is asked for something
+ * else, so that it is read at once.
  *
  * A descriptor is dangerous before it is looked at: its last close can take as long as
  * whoever made it likes (a TCP socket that lingers, a file of a file system that is
@@ -54,8 +55,6 @@ int message_send(int socket, const json_t *body, const int *fds, size_t count);
 int message_memfd(const void *data, size_t size);
 /* For one that is filled bit by bit: no change from here on. */
 int message_seal(int fd);
-/* The JSON of body, which it takes, in a sealed memfd. */
-int message_memfd_json(json_t *body);
 
 /*
  * Is it a memfd that somebody else made and that can be read without blocking or faulting,

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,6 +21,10 @@ struct memory_arena {
 	struct memory_space *space;
 	struct hash table; /* sealed ones */
 	struct memory_arena_stats stats;
+	struct memory_chunk *dirty; /* doomed ones without pins, which the thread clears */
+	/* Not a condition: to signal one can wait, and who unpins may hold other locks. */
+	sem_t wanted; /* so many are dirty, or it is the end */
+	pthread_t thread;
 };
 
 static uint64_t round_up(uint64_t value, uint64_t unit)
@@ -48,6 +53,36 @@ static int map(struct memory_arena *arena, uint64_t size)
 	return 0;
 }
 
+/* A chunk that nobody can find any more. */
+static void take_back(struct memory_arena *arena, struct memory_chunk *chunk)
+{
+	memset(chunk->data, 0, chunk->length);
+	pthread_mutex_lock(&arena->lock);
+	memory_space_give(arena->space, chunk->extent);
+	arena->stats.doomed -= chunk->doomed;
+	pthread_mutex_unlock(&arena->lock);
+	free(chunk);
+}
+
+static void *clean(void *arg)
+{
+	struct memory_arena *arena = arg;
+	struct memory_chunk *chunk;
+
+	for (;;) {
+		while (sem_wait(&arena->wanted))
+			; /* a signal */
+		pthread_mutex_lock(&arena->lock);
+		chunk = arena->dirty;
+		if (chunk)
+			arena->dirty = chunk->next_dirty;
+		pthread_mutex_unlock(&arena->lock);
+		if (!chunk)
+			return NULL;
+		take_back(arena, chunk);
+	}
+}
+
 int memory_arena_create(struct memory_arena **result, uint64_t size)
 {
 	struct memory_arena *arena;
@@ -68,8 +103,16 @@ int memory_arena_create(struct memory_arena **result, uint64_t size)
 	if (err)
 		goto fail;
 	pthread_mutex_init(&arena->lock, NULL);
+	sem_init(&arena->wanted, 0, 0);
+	err = -pthread_create(&arena->thread, NULL, clean, arena);
+	if (err)
+		goto fail_thread;
 	*result = arena;
 	return 0;
+fail_thread:
+	sem_destroy(&arena->wanted);
+	pthread_mutex_destroy(&arena->lock);
+	munmap(arena->base, arena->mapped);
 fail:
 	memory_space_destroy(arena->space);
 	free(arena);
@@ -82,6 +125,9 @@ void memory_arena_destroy(struct memory_arena *arena)
 
 	if (!arena)
 		return;
+	sem_post(&arena->wanted);
+	pthread_join(arena->thread, NULL);
+	sem_destroy(&arena->wanted);
 	hash_each(&arena->table, slot)
 		free((void *)slot->value);
 	munmap(arena->base, arena->mapped);
@@ -128,8 +174,10 @@ int memory_arena_allocate(struct memory_arena *arena, uint64_t length,
 	pthread_mutex_lock(&arena->lock);
 	chunk->extent = memory_space_take(arena->space, length);
 	err = chunk->extent ? 0 : -errno;
-	if (!err)
+	if (!err) {
+		chunk->extent->owner = chunk;
 		arena->stats.filling++;
+	}
 	pthread_mutex_unlock(&arena->lock);
 	if (err) {
 		free(chunk);
@@ -139,16 +187,6 @@ int memory_arena_allocate(struct memory_arena *arena, uint64_t length,
 	chunk->length = length;
 	*result = chunk;
 	return 0;
-}
-
-/* A chunk that nobody can find any more. */
-static void take_back(struct memory_arena *arena, struct memory_chunk *chunk)
-{
-	memset(chunk->data, 0, chunk->length);
-	pthread_mutex_lock(&arena->lock);
-	memory_space_give(arena->space, chunk->extent);
-	pthread_mutex_unlock(&arena->lock);
-	free(chunk);
 }
 
 int memory_arena_seal(struct memory_arena *arena, struct memory_chunk *chunk,
@@ -207,11 +245,13 @@ void memory_arena_unpin(struct memory_arena *arena, struct memory_chunk *chunk)
 	chunk->pins--;
 	arena->stats.pins--;
 	last = chunk->doomed && !chunk->pins;
-	if (last)
-		arena->stats.doomed--;
+	if (last) {
+		chunk->next_dirty = arena->dirty;
+		arena->dirty = chunk;
+	}
 	pthread_mutex_unlock(&arena->lock);
 	if (last)
-		take_back(arena, chunk);
+		sem_post(&arena->wanted);
 }
 
 int memory_arena_free(struct memory_arena *arena, const uint8_t digest[MEMORY_DIGEST_LEN])
@@ -248,15 +288,43 @@ void memory_arena_mark(struct memory_arena *arena, const uint8_t *digest, uint64
 	pthread_mutex_unlock(&arena->lock);
 }
 
-void memory_arena_each(struct memory_arena *arena,
-		       void (*tell)(void *arg, const struct memory_chunk *chunk), void *arg)
+bool memory_arena_each(struct memory_arena *arena, size_t *cursor, size_t count,
+		       bool (*tell)(void *arg, const struct memory_chunk *chunk), void *arg)
 {
 	const struct hash_slot *slot;
+	bool more;
 
 	pthread_mutex_lock(&arena->lock);
-	hash_each(&arena->table, slot)
-		tell(arg, (const struct memory_chunk *)slot->value);
+	for (more = true; more && count && *cursor < arena->table.size; count--) {
+		slot = &arena->table.slots[(*cursor)++];
+		if (slot->value)
+			more = tell(arg, (const struct memory_chunk *)slot->value);
+	}
+	more = more && *cursor < arena->table.size;
 	pthread_mutex_unlock(&arena->lock);
+	return more;
+}
+
+static const struct memory_extent *extent_beside(const struct memory_extent *extent, bool behind)
+{
+	return behind ? extent->after : extent->before;
+}
+
+struct memory_chunk *memory_arena_beside(struct memory_arena *arena,
+					 const struct memory_chunk *chunk, bool behind,
+					 uint64_t *room)
+{
+	const struct memory_extent *extent;
+
+	*room = 0;
+	pthread_mutex_lock(&arena->lock);
+	extent = extent_beside(chunk->extent, behind);
+	if (extent && extent->free) {
+		*room = extent->size;
+		extent = extent_beside(extent, behind);
+	}
+	pthread_mutex_unlock(&arena->lock);
+	return extent ? extent->owner : NULL;
 }
 
 void memory_arena_stats(struct memory_arena *arena, struct memory_arena_stats *stats)

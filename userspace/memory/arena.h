@@ -11,12 +11,14 @@
  * its bytes are those of the digest (check.h). Sealing makes it visible; from then
  * on nobody writes to it. A chunk that is
  * pinned is neither moved nor reused: free makes it invisible at once, and its
- * memory is taken back when the last pin goes. Remote readers may read the
+ * memory is taken back when the last pin is gone. Remote readers may read the
  * whole region, therefore it holds nothing but chunks and zeroes: memory is
  * cleared before it is taken back, and all bookkeeping is elsewhere.
  *
  * Any thread may call anything. One lock, which is a leaf and is never held
- * while bytes are cleared.
+ * while bytes are cleared. Who frees or abandons a chunk clears it. Who unpins may
+ * hold locks, and cannot know whether the chunk was freed meanwhile: then a thread of
+ * the arena's own clears it.
  */
 #ifndef DISTMIND_MEMORY_ARENA_H
 #define DISTMIND_MEMORY_ARENA_H
@@ -38,6 +40,7 @@ struct memory_chunk {
 	bool doomed; /* freed, but pinned */
 	uint64_t mark; /* see memory_arena_mark() */
 	struct memory_extent *extent;
+	struct memory_chunk *next_dirty;
 };
 
 struct memory_arena_stats {
@@ -48,7 +51,7 @@ struct memory_arena_stats {
 	uint64_t bytes;	  /* of these */
 	uint64_t filling;
 	uint64_t pins;
-	uint64_t doomed; /* chunks that wait for their last pin */
+	uint64_t doomed; /* chunks that wait until their last pin is gone and they are cleared */
 	bool huge_pages;
 };
 
@@ -75,15 +78,27 @@ void memory_arena_abandon(struct memory_arena *arena, struct memory_chunk *chunk
 /* -ENOENT: no such chunk is sealed. */
 int memory_arena_pin(struct memory_arena *arena, const uint8_t digest[MEMORY_DIGEST_LEN],
 		     struct memory_chunk **chunk);
+/* Costs the same whether it is the last pin of a chunk that was freed or not. */
 void memory_arena_unpin(struct memory_arena *arena, struct memory_chunk *chunk);
 /* -ENOENT: no such chunk is sealed. */
 int memory_arena_free(struct memory_arena *arena, const uint8_t digest[MEMORY_DIGEST_LEN]);
 
 /* Notes a number with a chunk, if it is there, for whoever looks at all of them later. */
 void memory_arena_mark(struct memory_arena *arena, const uint8_t *digest, uint64_t mark);
-/* What is sealed, in no order; the function must not call the arena. */
-void memory_arena_each(struct memory_arena *arena,
-		       void (*tell)(void *arg, const struct memory_chunk *chunk), void *arg);
+/*
+ * At most so many of those that are sealed, in no order, from the cursor on, which is 0 at first.
+ * True: there are more, for another call. What comes or goes between two calls may be seen or not,
+ * and others twice. tell() says whether it wants more, and must not call the arena.
+ */
+bool memory_arena_each(struct memory_arena *arena, size_t *cursor, size_t count,
+		       bool (*tell)(void *arg, const struct memory_chunk *chunk), void *arg);
+/*
+ * What is before or behind a chunk that is not free: the chunk there, or NULL at the end of the
+ * arena, and in room the free bytes between them. It is there as long as the caller sees to that.
+ */
+struct memory_chunk *memory_arena_beside(struct memory_arena *arena,
+					 const struct memory_chunk *chunk, bool behind,
+					 uint64_t *room);
 void memory_arena_stats(struct memory_arena *arena, struct memory_arena_stats *stats);
 
 #endif

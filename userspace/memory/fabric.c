@@ -399,8 +399,6 @@ static void dismantle(struct memory_fabric *fabric)
 {
 	bool lost = fabric->verbs && memory_fabric_lost(fabric);
 
-	while (!LIST_EMPTY(&fabric->registrations))
-		memory_registration_end(LIST_FIRST(&fabric->registrations));
 	if (fabric->news >= 0)
 		close(fabric->news);
 	if (fabric->kick >= 0)
@@ -482,16 +480,61 @@ int memory_fabric_open(struct memory_fabric **result, const char *device,
 	return 0;
 }
 
-void memory_fabric_close(struct memory_fabric *fabric)
+void memory_fabric_take(struct memory_fabric *fabric)
 {
-	if (!fabric)
+	struct memory_registration *registration;
+	size_t count = 0;
+
+	LIST_FOREACH(registration, &fabric->registrations, link)
+		count++;
+	fabric->taken = calloc(count, sizeof(*fabric->taken));
+	while (fabric->taken && !LIST_EMPTY(&fabric->registrations)) {
+		registration = LIST_FIRST(&fabric->registrations);
+		fabric->taken[fabric->taken_count++] = registration->mr;
+		memory_registration_let_go(registration);
+		*registration = (struct memory_registration){ 0 };
+	}
+	/* Without memory for that they end here, whatever it takes. */
+	while (!LIST_EMPTY(&fabric->registrations))
+		memory_registration_end(LIST_FIRST(&fabric->registrations));
+}
+
+void memory_fabric_stop(struct memory_fabric *fabric)
+{
+	if (!fabric || fabric->stopping)
 		return;
 	pthread_mutex_lock(&fabric->lock);
 	fabric->stopping = true;
 	pthread_mutex_unlock(&fabric->lock);
 	memory_fabric_kick(fabric);
 	pthread_join(fabric->thread, NULL);
-	dismantle(fabric);
+	while (fabric->taken_count)
+		ibv_dereg_mr(fabric->taken[--fabric->taken_count]);
+	free(fabric->taken);
+	fabric->taken = NULL;
+}
+
+void memory_fabric_close(struct memory_fabric *fabric)
+{
+	if (!fabric)
+		return;
+	memory_fabric_stop(fabric);
+	while (!LIST_EMPTY(&fabric->registrations))
+		memory_registration_end(LIST_FIRST(&fabric->registrations));
+	fabric->closed = true;
+	if (!fabric->holds)
+		dismantle(fabric);
+}
+
+void memory_fabric_hold(struct memory_fabric *fabric)
+{
+	fabric->holds++;
+}
+
+void memory_fabric_release(struct memory_fabric *fabric)
+{
+	if (!--fabric->holds && fabric->closed)
+		dismantle(fabric);
 }
 
 int memory_fabric_resolve(const char *host, uint16_t port, struct sockaddr_storage *address,

@@ -2,10 +2,10 @@
 /*
  * An RDMA device and the one thread that handles everything it says:
  * completions, connection events, deadlines. Who uses it is a party: a donor, a
- * client.
+ * loader.
  *
  * Two threads. The owner is the one that opened the fabric (the daemon's loop);
- * only it calls functions of this library that take a fabric, donor, client or
+ * only it calls functions of this library that take a fabric, donor, loader or
  * registration. The fabric's own thread calls run() and work() of parties
  * and everything of endpoints. One lock covers all that both touch: the fabric's
  * thread has it whenever it is awake, the owner takes it inside of calls. News
@@ -17,7 +17,10 @@
  * Devices go: a driver that is unloaded, a NIC that is unplugged, `rdma link delete`. Whoever does
  * that may have to wait, in the kernel, until nobody uses the device any more. So the owner asks
  * memory_fabric_removed() after each dispatch and memory_fabric_lost() now and then; if one says
- * so, it fails its client, stops its parties, and closes the fabric.
+ * so, it fails its loader, and when that is over stops its parties, and closes the fabric. The
+ * latter unpins all memory that is registered. Whoever must not be held up by that calls
+ * memory_fabric_take(), hands parties and fabric over to a thread of its own, which is the owner
+ * until memory_fabric_stop() has returned, and then closes the fabric.
  */
 #ifndef DISTMIND_MEMORY_FABRIC_H
 #define DISTMIND_MEMORY_FABRIC_H
@@ -64,7 +67,11 @@ struct memory_fabric {
 	struct rdma_cm_id *anchor;
 	struct ibv_context **devices;
 	LIST_HEAD(, memory_registration) registrations; /* the owner's alone */
-	bool no_dmabuf; /* the device has said so */
+	_Atomic bool no_dmabuf; /* the device has said so */
+	struct ibv_mr **taken; /* of registrations; owned */
+	size_t taken_count;
+	unsigned int holds; /* of those who use the device in threads of their own */
+	bool closed; /* with some of these left, who are waited for */
 	int epoll, kick, news;
 	bool removed; /* so the connection manager has said */
 	bool stopping;
@@ -83,6 +90,21 @@ int memory_fabric_open(struct memory_fabric **fabric, const char *device,
  * not wait any longer.
  */
 void memory_fabric_close(struct memory_fabric *fabric);
+
+/* Registrations that are left are the fabric's alone from now on; their memory stays pinned. */
+void memory_fabric_take(struct memory_fabric *fabric);
+/*
+ * What takes long of closing it: all parties must be gone. By whichever thread, beside which only
+ * memory_fabric_hold() and memory_fabric_release() may be called.
+ */
+void memory_fabric_stop(struct memory_fabric *fabric);
+
+/*
+ * The device stays usable by other threads (registration.h) until as often released, also if the
+ * fabric is closed meanwhile: what is left of it goes with the last release.
+ */
+void memory_fabric_hold(struct memory_fabric *fabric);
+void memory_fabric_release(struct memory_fabric *fabric);
 
 /* Its device. */
 const char *memory_fabric_device(const struct memory_fabric *fabric);

@@ -63,11 +63,19 @@ static int link_read(void *arg, const struct memory_read *reads, uint32_t count)
 	return memory_endpoint_read(link->endpoint, reads, count);
 }
 
+static void link_abandon(void *arg, const char *reason)
+{
+	struct memory_link *link = arg;
+
+	memory_endpoint_fail(link->endpoint, reason);
+}
+
 const struct memory_reader_ops memory_link_ops = {
 	.resolve = link_resolve,
 	.release = link_release,
 	.suspect = link_suspect,
 	.read = link_read,
+	.abandon = link_abandon,
 };
 
 static void established(void *arg)
@@ -119,11 +127,13 @@ static void read_done(void *arg, uint32_t count, uint64_t now)
 
 static void down(struct memory_link *link, const char *reason)
 {
-	memory_reader_link_down(link->reader, link->donor, reason);
+	uint64_t now = clock_ns();
+
+	memory_reader_link_down(link->reader, link->donor, reason, now);
 	link->endpoint = NULL;
 	link->changed = true;
 	link->up = false;
-	link->retry_at = clock_ns() + link->retry_ns;
+	link->retry_at = now + link->retry_ns;
 	link->retry_ns = 2 * link->retry_ns < RETRY_MAX_NS ? 2 * link->retry_ns : RETRY_MAX_NS;
 	memory_fabric_tell(link->fabric);
 }

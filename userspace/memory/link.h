@@ -4,7 +4,7 @@
  * is lost, it is tried again, later and later. Up means that the donor has said
  * HELLO; what happens then goes to the reader, under the index of the donor.
  *
- * The client owns its links. Everything is called with the fabric's lock.
+ * The loader owns its links. Everything is called with the fabric's lock.
  */
 #ifndef DISTMIND_MEMORY_LINK_H
 #define DISTMIND_MEMORY_LINK_H

@@ -99,9 +99,6 @@ static void advance_groups(struct memory_load *load)
 	while (progress->groups_done < load->group_count &&
 	       !load->group_left[progress->groups_done])
 		progress->groups_done++;
-	while (progress->groups_clear < progress->groups_done &&
-	       !load->group_flying[progress->groups_clear])
-		progress->groups_clear++;
 }
 
 struct memory_load *memory_load_create(const struct memory_load_request *request,
@@ -117,6 +114,7 @@ struct memory_load *memory_load_create(const struct memory_load_request *request
 		goto fail;
 	load->class = request->class;
 	load->check = request->check;
+	load->partial = request->partial;
 	load->segment_size = segment_size;
 	load->piece_count = request->piece_count;
 	load->group_count = request->group_count;
@@ -126,10 +124,9 @@ struct memory_load *memory_load_create(const struct memory_load_request *request
 	load->sources = calloc(load->source_count, sizeof(*load->sources));
 	load->segments = calloc(load->segment_count, sizeof(*load->segments));
 	load->group_left = calloc(load->group_count, sizeof(*load->group_left));
-	load->group_flying = calloc(load->group_count, sizeof(*load->group_flying));
 	load->lanes = calloc(lane_count, sizeof(*load->lanes));
 	if (!load->pieces || !load->sources || !load->segments || !load->group_left ||
-	    !load->group_flying || !load->lanes)
+	    !load->lanes)
 		goto fail;
 	memory_load_empty(load);
 	fill(load, request);
@@ -159,7 +156,6 @@ void memory_load_destroy(struct memory_load *load)
 	free(load->sources);
 	free(load->segments);
 	free(load->group_left);
-	free(load->group_flying);
 	free(load->lanes);
 	free(load);
 }
@@ -240,30 +236,28 @@ void memory_load_unqueue(struct memory_load *load, uint32_t segment, uint32_t be
 	queued->queued = false;
 }
 
+void memory_load_withdraw(struct memory_load *load, uint32_t segment)
+{
+	uint32_t before = MEMORY_NONE, at;
+
+	if (!load->segments[segment].queued)
+		return;
+	at = load->lanes[memory_load_source(load, segment)->donor].first;
+	for (; at != segment; at = load->segments[at].next)
+		before = at;
+	memory_load_unqueue(load, segment, before);
+}
+
 void memory_load_fly(struct memory_load *load, uint32_t segment)
 {
 	load->segments[segment].flying++;
-	load->group_flying[load->pieces[load->segments[segment].piece].group]++;
 	load->flying++;
 }
 
 void memory_load_unfly(struct memory_load *load, uint32_t segment)
 {
 	load->segments[segment].flying--;
-	load->group_flying[load->pieces[load->segments[segment].piece].group]--;
 	load->flying--;
-	advance_groups(load);
-}
-
-void memory_load_hold(struct memory_load *load, const struct memory_load_piece *piece)
-{
-	load->group_flying[piece->group]++;
-}
-
-void memory_load_unhold(struct memory_load *load, const struct memory_load_piece *piece)
-{
-	load->group_flying[piece->group]--;
-	advance_groups(load);
 }
 
 void memory_load_piece_done(struct memory_load *load, struct memory_load_piece *piece)

@@ -11,6 +11,8 @@
  *
  * A segment is in at most one lane (queued), and may at the same time have been
  * posted to others (flying): a hedge. The first READ that succeeds makes it done.
+ * A piece counts when its segments are done and no READ of it is in flight: one
+ * that has lost a race can write over what came first until it is over, too.
  */
 #ifndef DISTMIND_MEMORY_LOAD_H
 #define DISTMIND_MEMORY_LOAD_H
@@ -49,10 +51,6 @@ enum memory_class {
  */
 enum memory_check {
 	MEMORY_CHECK_CHECKSUM,
-	/*
-	 * Slow reads are not raced, as the loser of a race writes to a place whose bytes have
-	 * been found right; with checksums these are looked at once more.
-	 */
 	MEMORY_CHECK_DIGEST,
 	MEMORY_CHECK_NOTHING, /* only to measure what checking costs */
 };
@@ -65,6 +63,11 @@ struct memory_load_request {
 	uint64_t deadline_ns; /* from now */
 	enum memory_class class;
 	enum memory_check check;
+	/*
+	 * What no donor gives is left out: the load goes on without it, does not wait for donors to
+	 * be connected, and fails with -ENOENT when the rest is there.
+	 */
+	bool partial;
 };
 
 enum memory_load_state {
@@ -75,12 +78,9 @@ enum memory_load_state {
 
 struct memory_load_progress {
 	enum memory_load_state state;
-	int err; /* of a failed load: -ETIMEDOUT, -ENOENT, -ECANCELED, -ENODEV, -EBADMSG */
-	/* After it was done, the loser of a race has brought other bytes. */
-	bool spoiled;
+	int err; /* of a failed load: -ETIMEDOUT, -ENOENT, -ECANCELED, -ENODEV */
 	bool quiet; /* it has ended and no READ can touch its memory any more */
-	uint32_t groups_done;
-	uint32_t groups_clear; /* done, and no READ can touch their memory any more */
+	uint32_t groups_done; /* no READ can touch their memory any more */
 	uint64_t bytes;	  /* that arrived and were needed */
 	uint64_t wasted;  /* that arrived twice */
 	uint32_t hedges;  /* slow READs that were raced */
@@ -105,6 +105,7 @@ struct memory_source {
 	uint32_t rkey;
 	uint32_t pin;
 	uint32_t users; /* READs in flight */
+	bool pinned; /* the donor keeps it for us, under that pin */
 	enum memory_source_state state;
 };
 
@@ -121,10 +122,11 @@ struct memory_load_piece {
 	uint32_t source; /* its first one */
 	uint32_t sources;
 	uint32_t next; /* to check */
-	uint8_t used; /* sources of which bytes came, a bit for each */
-	uint8_t late; /* and those of which bytes came once it was done */
-	bool queued; /* to be checked */
-	bool written; /* since it was last handed out to be checked */
+	/*
+	 * A bit for each source: READs that were in flight since it was begun, or begun anew. Any
+	 * of them may have written, completed or not.
+	 */
+	uint8_t touched;
 	bool single; /* is to be read from one source, to know whose bytes are wrong */
 	bool done;
 };
@@ -154,13 +156,13 @@ struct memory_load {
 	enum memory_class class;
 	enum memory_check check;
 	bool replicated; /* some piece has more than one donor */
+	bool partial;
 	uint64_t deadline;
 	uint32_t segment_size;
 	struct memory_load_piece *pieces;
 	struct memory_source *sources;
 	struct memory_segment *segments;
 	uint32_t *group_left; /* pieces */
-	uint32_t *group_flying; /* READs, and checks after the end of a race */
 	struct memory_lane *lanes; /* one for each donor of the reader */
 	uint32_t piece_count, source_count, segment_count, group_count, lane_count;
 	uint32_t allowed; /* segments, from the first on; others are in no lane */
@@ -168,10 +170,9 @@ struct memory_load {
 	uint32_t asks;	 /* questions without an answer */
 	uint32_t stranded; /* segments that no donor of theirs can serve now */
 	uint32_t check_first, check_last;
-	bool checking; /* someone looks at a piece of it, without the lock: */
-	uint32_t checked;
+	bool checking; /* someone looks at a piece of it, without the lock */
 	struct memory_load_progress progress;
-	void *owner; /* the client's */
+	void *owner; /* the loader's */
 };
 
 /* NULL with the reason, which names the piece. Donors are below lane_count. */
@@ -198,14 +199,12 @@ struct memory_source *memory_load_source(const struct memory_load *load, uint32_
 void memory_load_queue(struct memory_load *load, uint32_t segment, uint8_t replica);
 /* Out of the lane that it is in; before is the one before it there, or MEMORY_NONE. */
 void memory_load_unqueue(struct memory_load *load, uint32_t segment, uint32_t before);
+/* The same, of one that may be in a lane, anywhere in it. */
+void memory_load_withdraw(struct memory_load *load, uint32_t segment);
 
 /* A READ of a segment begins, or is over, well or not. */
 void memory_load_fly(struct memory_load *load, uint32_t segment);
 void memory_load_unfly(struct memory_load *load, uint32_t segment);
-
-/* A piece that is done has to be looked at again: until then its group is not clear. */
-void memory_load_hold(struct memory_load *load, const struct memory_load_piece *piece);
-void memory_load_unhold(struct memory_load *load, const struct memory_load_piece *piece);
 
 /* A piece is there: groups that have thereby become complete are counted. */
 void memory_load_piece_done(struct memory_load *load, struct memory_load_piece *piece);

@@ -116,8 +116,7 @@ static void remove_load(struct memory_reader *reader, struct memory_load *load)
 /* Called whenever something that holds a load has let it go. */
 static void settle(struct memory_reader *reader, struct memory_load *load)
 {
-	if (load->progress.state == MEMORY_LOAD_RUNNING || load->flying || load->checking ||
-	    load->check_first != MEMORY_NONE)
+	if (load->progress.state == MEMORY_LOAD_RUNNING || load->flying || load->checking)
 		return;
 	if (!load->progress.quiet) {
 		load->progress.quiet = true;
@@ -153,26 +152,30 @@ struct memory_load *memory_reader_news(struct memory_reader *reader)
 	return load;
 }
 
-/* The donor may forget about it; it is told when enough have come together. */
-static void release(struct memory_reader *reader, struct memory_source *source)
+void reader_release(struct memory_reader *reader, struct memory_source *source)
 {
 	struct reader_donor *donor = reader->donors[source->donor];
 
-	source->state = MEMORY_SOURCE_IDLE;
+	if (source->state == MEMORY_SOURCE_READY)
+		source->state = MEMORY_SOURCE_IDLE;
+	source->pinned = false;
 	donor->releases[donor->release_count++] = source->pin;
 }
 
-/* A pinned source is let go when its piece needs no more READs and none is in flight. */
+/*
+ * A pinned source is let go when no READ of it is in flight and none will be: its piece is
+ * there, or the load has ended, or its bytes are damaged.
+ */
 static void release_unused(struct memory_reader *reader, struct memory_load *load,
 			   const struct memory_load_piece *piece)
 {
+	bool over = piece->done || load->progress.state != MEMORY_LOAD_RUNNING;
 	struct memory_source *source = &load->sources[piece->source];
 
-	if (!piece->done && load->progress.state == MEMORY_LOAD_RUNNING)
-		return;
 	for (uint32_t i = 0; i < piece->sources; i++, source++)
-		if (source->state == MEMORY_SOURCE_READY && !source->users)
-			release(reader, source);
+		if (source->pinned && !source->users &&
+		    (over || source->state == MEMORY_SOURCE_DAMAGED))
+			reader_release(reader, source);
 }
 
 static const char *reason_of(const struct memory_reader *reader, const struct memory_load *load,
@@ -187,7 +190,13 @@ static const char *reason_of(const struct memory_reader *reader, const struct me
 		return "does not have it";
 	if (source->state == MEMORY_SOURCE_DAMAGED)
 		return "has other bytes under its name";
-	return donor->link ? "has not answered in time" : donor->stats.reason;
+	if (!donor->link)
+		return donor->stats.reason;
+	if (source->users)
+		return "has not sent in time what was read from it";
+	if (source->state == MEMORY_SOURCE_ASKED)
+		return "has not answered in time";
+	return piece->left ? "was not read from in time" : "was read from, but not checked in time";
 }
 
 void memory_reader_missing(struct memory_reader *reader, const struct memory_load *load,
@@ -253,8 +262,7 @@ static void end(struct memory_reader *reader, struct memory_load *load, int err,
 	load->progress.err = err;
 	load->progress.ended_ns = now;
 	memory_load_empty(load);
-	if (err)
-		load->check_first = load->check_last = MEMORY_NONE;
+	load->check_first = load->check_last = MEMORY_NONE;
 	if (err)
 		for (uint32_t i = 0; i < load->piece_count; i++)
 			release_unused(reader, load, &load->pieces[i]);
@@ -293,7 +301,7 @@ void reader_place(struct memory_reader *reader, struct memory_load *load, uint32
 	reader->moved = true;
 	if (replica >= 0)
 		memory_load_queue(load, segment, replica);
-	else if (hopeless(load, piece))
+	else if (hopeless(load, piece) && !load->partial)
 		reader_fail(reader, load, -ENOENT, now);
 	else
 		load->stranded++;
@@ -311,8 +319,14 @@ struct memory_load *memory_reader_submit(struct memory_reader *reader,
 	struct memory_load *load;
 
 	load = memory_load_create(request, reader->donor_count, reader->segment_size, reason);
-	if (!load)
-		return NULL;
+	if (load)
+		memory_reader_start(reader, load, request, now);
+	return load;
+}
+
+void memory_reader_start(struct memory_reader *reader, struct memory_load *load,
+			 const struct memory_load_request *request, uint64_t now)
+{
 	load->progress.begun_ns = now;
 	load->deadline = deadline_at(request->deadline_ns, now);
 	link_load(reader, load);
@@ -320,7 +334,13 @@ struct memory_load *memory_reader_submit(struct memory_reader *reader,
 			    now);
 	if (load->progress.groups_done)
 		reader_tell(reader, load);
-	return load;
+}
+
+void memory_reader_shape(const struct memory_reader *reader, uint32_t *lane_count,
+			 uint32_t *segment_size)
+{
+	*lane_count = reader->donor_count;
+	*segment_size = reader->segment_size;
 }
 
 /* Segments are in the order of their groups. */
@@ -413,29 +433,115 @@ int memory_reader_link_up(struct memory_reader *reader, uint32_t index, void *li
 	return 0;
 }
 
+static void queue_check(struct memory_load *load, uint32_t piece)
+{
+	load->pieces[piece].next = MEMORY_NONE;
+	if (load->check_last == MEMORY_NONE)
+		load->check_first = piece;
+	else
+		load->pieces[load->check_last].next = piece;
+	load->check_last = piece;
+}
+
+static bool is_in_flight(const struct memory_load *load, const struct memory_load_piece *piece)
+{
+	const struct memory_source *source = &load->sources[piece->source];
+
+	for (uint32_t i = 0; i < piece->sources; i++, source++)
+		if (source->users)
+			return true;
+	return false;
+}
+
+static void complete(struct memory_reader *reader, struct memory_load *load,
+		     struct memory_load_piece *piece, uint64_t now)
+{
+	uint32_t before = load->progress.groups_done;
+
+	memory_load_piece_done(load, piece);
+	release_unused(reader, load, piece);
+	if (load->progress.groups_done == load->group_count)
+		end(reader, load, 0, now);
+	else if (load->progress.groups_done != before)
+		reader_tell(reader, load);
+}
+
+/* A READ of the piece is over: was it what the piece still waited for? */
+static void collect(struct memory_reader *reader, struct memory_load *load, uint32_t index,
+		    uint64_t now)
+{
+	struct memory_load_piece *piece = &load->pieces[index];
+
+	if (load->progress.state != MEMORY_LOAD_RUNNING || piece->left ||
+	    is_in_flight(load, piece))
+		return;
+	if (load->check == MEMORY_CHECK_NOTHING)
+		complete(reader, load, piece, now);
+	else
+		queue_check(load, index);
+}
+
+/* One that has been asked already, if there is such: from it nothing has to be waited for. */
+static int choose_single(const struct memory_reader *reader, const struct memory_load *load,
+			 const struct memory_load_piece *piece)
+{
+	const struct memory_source *source = &load->sources[piece->source];
+
+	for (uint32_t i = 0; i < piece->sources; i++, source++)
+		if (source->state == MEMORY_SOURCE_READY && reader->donors[source->donor]->link)
+			return i;
+	return reader_choose(reader, load, piece, MEMORY_NONE);
+}
+
+/* A piece with wrong bytes is read anew, from one source. */
+static void restart(struct memory_reader *reader, struct memory_load *load,
+		    struct memory_load_piece *piece, uint64_t now)
+{
+	int replica = choose_single(reader, load, piece);
+
+	piece->single = true;
+	piece->touched = 0;
+	piece->left = piece->segments;
+	load->progress.bytes -= piece->length;
+	for (uint32_t i = piece->segment; i < piece->segment + piece->segments; i++) {
+		load->segments[i].done = false;
+		/* The rival in a race that is over may still wait in a lane. */
+		memory_load_withdraw(load, i);
+		if (replica < 0) {
+			reader_place(reader, load, i, now);
+		} else {
+			memory_load_queue(load, i, replica);
+			reader->moved = true;
+		}
+	}
+}
+
 /* One READ is over, well or not; its segment is not done by that. */
-static void unfly(struct memory_reader *reader, const struct reader_slot *slot)
+static void unfly(const struct reader_slot *slot)
 {
 	struct memory_load *load = slot->load;
 	struct memory_load_piece *piece = &load->pieces[load->segments[slot->segment].piece];
-	uint32_t before = load->progress.groups_clear;
 
 	load->sources[piece->source + slot->replica].users--;
 	memory_load_unfly(load, slot->segment);
-	if (load->progress.groups_clear != before)
-		reader_tell(reader, load);
 }
 
 /* What the donor knew of us is gone, its answers and pins included. */
 static void reset_sources(struct memory_load *load, uint32_t donor)
 {
-	for (uint32_t i = 0; i < load->source_count; i++)
-		if (load->sources[i].donor == donor &&
-		    load->sources[i].state != MEMORY_SOURCE_DAMAGED)
-			load->sources[i].state = MEMORY_SOURCE_IDLE;
+	struct memory_source *source = load->sources;
+
+	for (uint32_t i = 0; i < load->source_count; i++, source++) {
+		if (source->donor != donor)
+			continue;
+		source->pinned = false;
+		if (source->state != MEMORY_SOURCE_DAMAGED)
+			source->state = MEMORY_SOURCE_IDLE;
+	}
 }
 
-static void empty_lane(struct memory_reader *reader, struct memory_load *load, uint32_t donor)
+static void empty_lane(struct memory_reader *reader, struct memory_load *load, uint32_t donor,
+		       uint64_t now)
 {
 	struct memory_lane *lane = &load->lanes[donor];
 	uint32_t segment;
@@ -444,11 +550,12 @@ static void empty_lane(struct memory_reader *reader, struct memory_load *load, u
 		segment = lane->first;
 		memory_load_unqueue(load, segment, MEMORY_NONE);
 		if (!load->segments[segment].done && !load->segments[segment].flying)
-			reader_place(reader, load, segment, 0);
+			reader_place(reader, load, segment, now);
 	}
 }
 
-void memory_reader_link_down(struct memory_reader *reader, uint32_t index, const char *reason)
+void memory_reader_link_down(struct memory_reader *reader, uint32_t index, const char *reason,
+			     uint64_t now)
 {
 	struct reader_donor *donor = reader->donors[index];
 	struct memory_load *load, *next;
@@ -471,19 +578,20 @@ void memory_reader_link_down(struct memory_reader *reader, uint32_t index, const
 		struct reader_slot *slot = &donor->slots[donor->completed % donor->depth];
 		struct memory_segment *segment = &slot->load->segments[slot->segment];
 
-		unfly(reader, slot);
+		unfly(slot);
+		collect(reader, slot->load, segment->piece, now);
 		if (slot->load->progress.state != MEMORY_LOAD_RUNNING || segment->done)
 			continue;
 		slot->load->progress.rereads++;
 		/* A hedge may already be elsewhere. */
 		if (!segment->flying && !segment->queued)
-			reader_place(reader, slot->load, slot->segment, 0);
+			reader_place(reader, slot->load, slot->segment, now);
 	}
 	for (int class = 0; class < MEMORY_CLASSES; class++) {
 		for (load = reader->loads[class]; load; load = next) {
 			next = load->next;
 			if (index < load->lane_count)
-				empty_lane(reader, load, index);
+				empty_lane(reader, load, index, now);
 			settle(reader, load);
 		}
 	}
@@ -508,14 +616,13 @@ static void take_location(struct memory_reader *reader, struct memory_load *load
 		return;
 	}
 	source->state = MEMORY_SOURCE_READY;
+	source->pinned = true;
 	source->remote = location->address;
 	source->rkey = location->rkey;
 	source->pin = location->pin;
 	if (location->length != load->pieces[piece].length) {
-		release(reader, source);
 		source->state = MEMORY_SOURCE_DAMAGED;
 		donor->stats.damaged++;
-		return;
 	}
 	release_unused(reader, load, &load->pieces[piece]);
 }
@@ -540,51 +647,6 @@ const char *memory_reader_located(struct memory_reader *reader, uint32_t index,
 	return NULL;
 }
 
-static void complete(struct memory_reader *reader, struct memory_load *load,
-		     struct memory_load_piece *piece, uint64_t now)
-{
-	uint32_t before = load->progress.groups_done;
-
-	memory_load_piece_done(load, piece);
-	release_unused(reader, load, piece);
-	if (load->progress.groups_done == load->group_count)
-		end(reader, load, 0, now);
-	else if (load->progress.groups_done != before)
-		reader_tell(reader, load);
-}
-
-static void queue_check(struct memory_load *load, uint32_t piece)
-{
-	load->pieces[piece].next = MEMORY_NONE;
-	load->pieces[piece].queued = true;
-	if (load->check_last == MEMORY_NONE)
-		load->check_first = piece;
-	else
-		load->pieces[load->check_last].next = piece;
-	load->check_last = piece;
-}
-
-/*
- * The loser of a race has written to a piece, and nobody knows what. If the piece was found
- * right before, it is looked at again; if that is under way, once more after it.
- */
-static void overwritten(struct memory_load *load, uint32_t index, uint8_t replica)
-{
-	struct memory_load_piece *piece = &load->pieces[index];
-
-	if (load->check == MEMORY_CHECK_NOTHING || load->progress.state == MEMORY_LOAD_FAILED)
-		return;
-	piece->written = true;
-	if (piece->done)
-		piece->late |= 1U << replica;
-	else
-		piece->used |= 1U << replica;
-	if (!piece->done || piece->queued || (load->checking && load->checked == index))
-		return;
-	memory_load_hold(load, piece);
-	queue_check(load, index);
-}
-
 static void land(struct memory_reader *reader, struct reader_donor *donor, uint64_t now)
 {
 	struct reader_slot *slot = &donor->slots[donor->completed++ % donor->depth];
@@ -593,29 +655,25 @@ static void land(struct memory_reader *reader, struct reader_donor *donor, uint6
 	struct memory_load_piece *piece = &load->pieces[segment->piece];
 	uint32_t length = memory_load_length(load, slot->segment);
 
-	if (segment->done)
-		overwritten(load, segment->piece, slot->replica);
-	unfly(reader, slot);
+	unfly(slot);
 	memory_rate_sample(&donor->rate, now - slot->posted);
 	memory_rate_done(&donor->rate, length, now);
 	donor->stats.reads++;
 	donor->stats.bytes += length;
-	if (load->progress.state != MEMORY_LOAD_RUNNING || segment->done) {
-		load->progress.wasted += segment->done ? length : 0;
+	if (load->progress.state != MEMORY_LOAD_RUNNING) {
 		release_unused(reader, load, piece);
 		settle(reader, load);
 		return;
 	}
-	segment->done = true;
-	piece->used |= 1U << slot->replica;
-	load->progress.bytes += length;
-	load->progress.hedges_won += slot->hedge;
-	if (--piece->left)
-		return;
-	if (load->check == MEMORY_CHECK_NOTHING)
-		complete(reader, load, piece, now);
-	else
-		queue_check(load, segment->piece);
+	if (segment->done) {
+		load->progress.wasted += length;
+	} else {
+		segment->done = true;
+		load->progress.bytes += length;
+		load->progress.hedges_won += slot->hedge;
+		piece->left--;
+	}
+	collect(reader, load, segment->piece, now);
 }
 
 void memory_reader_read_done(struct memory_reader *reader, uint32_t index, uint32_t count,
@@ -645,12 +703,9 @@ bool memory_reader_to_check(struct memory_reader *reader, struct memory_reader_c
 				.length = piece->length, .digest = piece->digest,
 				.checksum = piece->checksum,
 			};
-			load->checked = load->check_first;
 			load->check_first = piece->next;
 			if (load->check_first == MEMORY_NONE)
 				load->check_last = MEMORY_NONE;
-			piece->queued = false;
-			piece->written = false;
 			load->checking = true;
 			return true;
 		}
@@ -674,9 +729,8 @@ static void accuse(struct memory_reader *reader, struct memory_load *load,
 	struct reader_donor *donor = reader->donors[source->donor];
 	struct memory_reader_report *report;
 
-	if (source->state == MEMORY_SOURCE_READY && !source->users && donor->link)
-		release(reader, source);
 	source->state = MEMORY_SOURCE_DAMAGED;
+	release_unused(reader, load, piece);
 	donor->stats.damaged++;
 	if (donor->suspect_count < SUSPECTS_MAX)
 		memcpy(donor->suspects[donor->suspect_count++], piece->digest, MEMORY_DIGEST_LEN);
@@ -687,42 +741,16 @@ static void accuse(struct memory_reader *reader, struct memory_load *load,
 	memcpy(report->digest, piece->digest, MEMORY_DIGEST_LEN);
 }
 
-/* Whose bytes they were is only known if all came from one. */
+/* Whose bytes they are is only known if nobody else can have written: else nobody is accused. */
 static void reread(struct memory_reader *reader, struct memory_load *load,
 		   struct memory_load_piece *piece, uint64_t now)
 {
-	int replica = __builtin_ctz(piece->used);
+	uint8_t touched = piece->touched;
 
 	load->progress.rereads++;
-	if (piece->used == 1U << replica)
-		accuse(reader, load, piece, replica);
-	piece->single = true;
-	piece->used = 0;
-	piece->left = piece->segments;
-	load->progress.bytes -= piece->length;
-	for (uint32_t i = 0; i < piece->segments; i++) {
-		load->segments[piece->segment + i].done = false;
-		reader_place(reader, load, piece->segment + i, now);
-	}
-}
-
-/*
- * Bytes that were right, and that somebody may have used by now, are not any more. Nothing can
- * undo that: the load fails, or is marked.
- */
-static void spoil(struct memory_reader *reader, struct memory_load *load,
-		  struct memory_load_piece *piece, uint64_t now)
-{
-	for (uint32_t i = 0; i < piece->sources; i++)
-		if (piece->late & 1U << i)
-			accuse(reader, load, piece, i);
-	load->progress.spoiled = true;
-	snprintf(load->progress.reason, MEMORY_REASON_LEN,
-		 "a donor that lost a race has written damaged bytes: load it again");
-	if (load->progress.state == MEMORY_LOAD_RUNNING)
-		end(reader, load, -EBADMSG, now);
-	else
-		reader_tell(reader, load);
+	if (touched && !(touched & (touched - 1)))
+		accuse(reader, load, piece, __builtin_ctz(touched));
+	restart(reader, load, piece, now);
 }
 
 void memory_reader_checked(struct memory_reader *reader, const struct memory_reader_check *check,
@@ -730,25 +758,12 @@ void memory_reader_checked(struct memory_reader *reader, const struct memory_rea
 {
 	struct memory_load *load = check->load;
 	struct memory_load_piece *piece = &load->pieces[check->piece];
-	uint32_t clear = load->progress.groups_clear;
 
 	load->checking = false;
-	if (load->progress.state == MEMORY_LOAD_FAILED) {
+	if (load->progress.state != MEMORY_LOAD_RUNNING)
 		settle(reader, load);
-		return;
-	}
-	if (piece->written) {
-		queue_check(load, check->piece);
-	} else if (piece->done) {
-		memory_load_unhold(load, piece);
-		if (!good)
-			spoil(reader, load, piece, now);
-		else if (load->progress.groups_clear != clear)
-			reader_tell(reader, load);
-	} else if (good) {
+	else if (good)
 		complete(reader, load, piece, now);
-	} else {
+	else
 		reread(reader, load, piece, now);
-	}
-	settle(reader, load);
 }

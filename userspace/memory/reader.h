@@ -5,10 +5,11 @@
  * needed, several READs in flight to each donor. What fails is read again from
  * another donor, what is slower than the 99th percentile of recent reads is
  * raced by another, and a donor that has nothing to do takes work from one that
- * has too much.
+ * has too much. Who has lost a race is waited for, since it may still write; for
+ * how long is limited, and then its connection ends.
  *
  * No I/O, no clock, no lock, no thread: links are behind memory_reader_ops, time
- * is an argument (nanoseconds of one clock), the owner (client.h) has the lock.
+ * is an argument (nanoseconds of one clock), the owner (loader.h) has the lock.
  * Events only change state; memory_reader_run() then acts on all of it at once,
  * so that what can be posted together is.
  */
@@ -49,6 +50,8 @@ struct memory_reader_ops {
 	 * of a call never waits for another call.
 	 */
 	int (*read)(void *link, const struct memory_read *reads, uint32_t count);
+	/* The link goes down for that reason, and says so afterwards. */
+	void (*abandon)(void *link, const char *reason);
 };
 
 struct memory_link_limits {
@@ -86,7 +89,8 @@ void memory_reader_donor_stats(struct memory_reader *reader, uint32_t donor,
 int memory_reader_link_up(struct memory_reader *reader, uint32_t donor, void *link,
 			  const struct memory_link_limits *limits);
 /* None of its READs can touch memory any more. */
-void memory_reader_link_down(struct memory_reader *reader, uint32_t donor, const char *reason);
+void memory_reader_link_down(struct memory_reader *reader, uint32_t donor, const char *reason,
+			     uint64_t now);
 /* NULL, or what is wrong with the answer: the link has to go down. */
 const char *memory_reader_located(struct memory_reader *reader, uint32_t donor,
 				  const struct memory_wire_message *message, uint64_t now);
@@ -104,6 +108,12 @@ bool memory_reader_urgent(const struct memory_reader *reader);
 struct memory_load *memory_reader_submit(struct memory_reader *reader,
 					 const struct memory_load_request *request, uint64_t now,
 					 char reason[MEMORY_REASON_LEN]);
+/* The same, of one that was made before (memory_load_create()), which it takes. */
+void memory_reader_start(struct memory_reader *reader, struct memory_load *load,
+			 const struct memory_load_request *request, uint64_t now);
+/* What such a one is made for: the donors and the longest read, as they are now. */
+void memory_reader_shape(const struct memory_reader *reader, uint32_t *lane_count,
+			 uint32_t *segment_size);
 /* Groups below may be read from now on. */
 void memory_reader_allow(struct memory_reader *reader, struct memory_load *load, uint32_t groups,
 			 uint64_t now);

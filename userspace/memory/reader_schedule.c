@@ -6,7 +6,10 @@
  *
  * The race against slow reads follows Dean and Barroso, The Tail at Scale: after
  * the 99th percentile the same is read from another replica, which costs about
- * one read in a hundred; a budget keeps it there when a distribution is odd.
+ * one read in a hundred; a budget keeps it there when a distribution is odd. The
+ * loser cannot be called back, and what it writes is not known before it is over:
+ * so nobody gets the bytes before that, and a donor that takes very long for it is
+ * disconnected, which ends all that it could write.
  */
 #include "reader_state.h"
 
@@ -21,6 +24,9 @@
 #define HEDGE_MIN_NS 500000ULL
 #define HEDGE_BUDGET 16
 #define HEDGE_SHARE 20 /* one segment in so many, above the budget */
+/* How long who has lost a race may take: so many times the 99th percentile, and not less than. */
+#define LOST_TIMES 8
+#define LOST_MIN_NS 200000000ULL
 /* A question that has not been answered by then does not hold up work. */
 #define ASK_STALE_NS 50000000ULL
 
@@ -48,9 +54,7 @@ static uint64_t hedge_slot(struct memory_reader *reader, uint32_t index, struct 
 	uint64_t due;
 	int other;
 
-	if (load->progress.state != MEMORY_LOAD_RUNNING || load->check == MEMORY_CHECK_DIGEST ||
-	    segment->done ||
-	    segment->hedged || segment->queued)
+	if (segment->hedged || segment->queued)
 		return UINT64_MAX;
 	if (load->progress.hedges >= HEDGE_BUDGET + load->segment_count / HEDGE_SHARE)
 		return UINT64_MAX;
@@ -69,18 +73,36 @@ static uint64_t hedge_slot(struct memory_reader *reader, uint32_t index, struct 
 	return UINT64_MAX;
 }
 
-static uint64_t hedge(struct memory_reader *reader, uint64_t now)
+/* The segment has come from elsewhere. */
+static uint64_t lost_slot(struct memory_reader *reader, struct reader_donor *donor,
+			  const struct reader_slot *slot, uint64_t now)
 {
-	uint64_t next = UINT64_MAX;
+	uint64_t limit = LOST_TIMES * memory_rate_p99(&donor->rate);
+	uint64_t due = slot->posted + (limit > LOST_MIN_NS ? limit : LOST_MIN_NS);
+
+	if (due > now)
+		return due;
+	reader->ops->abandon(donor->link, "it took too long for what another donor had sent");
+	return UINT64_MAX;
+}
+
+static uint64_t race(struct memory_reader *reader, uint64_t now)
+{
+	uint64_t next = UINT64_MAX, due;
 
 	for (uint32_t i = 0; i < reader->donor_count; i++) {
 		struct reader_donor *donor = reader->donors[i];
 
 		for (uint64_t n = donor->completed; n < donor->posted; n++) {
 			struct reader_slot *slot = &donor->slots[n % donor->depth];
+			const struct memory_load *load = slot->load;
 
-			if (slot->load->replicated)
-				next = earlier(next, hedge_slot(reader, i, slot, now));
+			if (!load->replicated || load->progress.state != MEMORY_LOAD_RUNNING)
+				continue;
+			due = load->segments[slot->segment].done ?
+				      lost_slot(reader, donor, slot, now) :
+				      hedge_slot(reader, i, slot, now);
+			next = earlier(next, due);
 		}
 	}
 	return next;
@@ -102,6 +124,29 @@ static uint64_t expire(struct memory_reader *reader, uint64_t now)
 		}
 	}
 	return next;
+}
+
+static bool idle(const struct memory_load *load)
+{
+	if (load->flying || load->checking || load->check_first != MEMORY_NONE ||
+	    load->allowed < load->segment_count)
+		return false;
+	for (uint32_t i = 0; i < load->lane_count; i++)
+		if (load->lanes[i].count)
+			return false;
+	return true;
+}
+
+/* Of partial loads nothing is left that any donor would give now. */
+static void leave_out(struct memory_reader *reader, uint64_t now)
+{
+	struct memory_load *load;
+
+	for (int class = 0; class < MEMORY_CLASSES; class++)
+		for (load = reader->loads[class]; load; load = load->next)
+			if (load->partial && load->progress.state == MEMORY_LOAD_RUNNING &&
+			    idle(load))
+				reader_fail(reader, load, -ENOENT, now);
 }
 
 /* The next sources of a lane that have not been asked for. */
@@ -221,6 +266,7 @@ static void take_off(struct reader_donor *donor, struct memory_load *load, uint3
 	if (reader_in_flight(donor) == 1)
 		memory_rate_begin(&donor->rate, now);
 	source->users++;
+	piece->touched |= 1U << segment->replica;
 	memory_load_fly(load, index);
 }
 
@@ -339,6 +385,41 @@ static void let_go(struct memory_reader *reader, struct reader_donor *donor)
 	}
 }
 
+/*
+ * What has to be read again, or is raced, comes to the head of a lane. If those behind it have all
+ * the pins, it gets none, and they wait for it.
+ */
+static bool is_stuck(const struct reader_donor *donor)
+{
+	return donor->link && donor->pins && donor->pins == donor->pins_allowed &&
+	       !donor->release_count && !reader_in_flight(donor) &&
+	       donor->asked == donor->answered;
+}
+
+/* All are asked for again, in order. True: that gave pins back. */
+static bool give_up_pins(struct memory_reader *reader, uint32_t index)
+{
+	struct memory_load *load;
+	bool any = false;
+
+	for (int class = 0; class < MEMORY_CLASSES; class++) {
+		for (load = reader->loads[class]; load; load = load->next) {
+			if (index >= load->lane_count)
+				continue;
+			for (uint32_t i = 0; i < load->source_count; i++) {
+				struct memory_source *source = &load->sources[i];
+
+				if (source->donor != index || !source->pinned || source->users)
+					continue;
+				reader_release(reader, source);
+				any = true;
+			}
+			load->lanes[index].unasked = load->lanes[index].first;
+		}
+	}
+	return any;
+}
+
 static uint64_t next_of(const struct reader_donor *donor, uint64_t now)
 {
 	uint64_t next = donor->busy_until > now ? donor->busy_until : UINT64_MAX;
@@ -380,8 +461,12 @@ uint64_t memory_reader_run(struct memory_reader *reader, uint64_t now)
 	do {
 		reader->moved = false;
 		serve(reader, now);
-		slow = hedge(reader, now);
+		slow = race(reader, now);
+		for (uint32_t i = 0; i < reader->donor_count; i++)
+			if (is_stuck(reader->donors[i]) && give_up_pins(reader, i))
+				reader->moved = true;
 	} while (reader->moved);
+	leave_out(reader, now);
 	next = earlier(next, slow);
 	for (uint32_t i = 0; i < reader->donor_count; i++)
 		next = earlier(next, next_of(reader->donors[i], now));

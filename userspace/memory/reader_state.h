@@ -73,6 +73,8 @@ static inline uint32_t reader_room(const struct reader_donor *donor)
 }
 
 /* Of reader.c */
+/* The donor may forget about a pin; it is told when enough have come together. */
+void reader_release(struct memory_reader *reader, struct memory_source *source);
 void reader_tell(struct memory_reader *reader, struct memory_load *load);
 void reader_fail(struct memory_reader *reader, struct memory_load *load, int err, uint64_t now);
 /*

@@ -19,9 +19,9 @@ static struct ibv_mr *register_dmabuf(struct memory_fabric *fabric, void *addres
 	return mr;
 }
 
-int memory_registration_begin(struct memory_registration *registration,
-			      struct memory_fabric *fabric, void *address, uint64_t length,
-			      int dmabuf_fd, char reason[MEMORY_REASON_LEN])
+int memory_registration_make(struct memory_registration *registration,
+			     struct memory_fabric *fabric, void *address, uint64_t length,
+			     int dmabuf_fd, char reason[MEMORY_REASON_LEN])
 {
 	struct ibv_mr *mr = register_dmabuf(fabric, address, length, dmabuf_fd);
 	bool dmabuf = mr;
@@ -36,15 +36,51 @@ int memory_registration_begin(struct memory_registration *registration,
 			 err == -ENOMEM ? "; is RLIMIT_MEMLOCK large enough?" : "");
 		return err;
 	}
-	*registration = (struct memory_registration){ mr, mr->lkey, dmabuf, { 0 } };
-	LIST_INSERT_HEAD(&fabric->registrations, registration, link);
+	*registration = (struct memory_registration){
+		.mr = mr, .lkey = mr->lkey, .dmabuf = dmabuf,
+	};
 	return 0;
+}
+
+void memory_registration_unmake(struct memory_registration *registration)
+{
+	if (registration->mr)
+		ibv_dereg_mr(registration->mr);
+	*registration = (struct memory_registration){ 0 };
+}
+
+void memory_registration_adopt(struct memory_registration *registration,
+			       struct memory_fabric *fabric)
+{
+	if (!registration->mr)
+		return;
+	registration->owned = true;
+	LIST_INSERT_HEAD(&fabric->registrations, registration, link);
+}
+
+void memory_registration_let_go(struct memory_registration *registration)
+{
+	if (registration->owned)
+		LIST_REMOVE(registration, link);
+	registration->owned = false;
+}
+
+int memory_registration_begin(struct memory_registration *registration,
+			      struct memory_fabric *fabric, void *address, uint64_t length,
+			      int dmabuf_fd, char reason[MEMORY_REASON_LEN])
+{
+	int err = memory_registration_make(registration, fabric, address, length, dmabuf_fd,
+					   reason);
+
+	if (!err)
+		memory_registration_adopt(registration, fabric);
+	return err;
 }
 
 void memory_registration_move(struct memory_registration *from, struct memory_registration *to)
 {
 	*to = *from;
-	if (from->mr) {
+	if (from->owned) {
 		LIST_INSERT_BEFORE(from, to, link);
 		LIST_REMOVE(from, link);
 	}
@@ -53,9 +89,6 @@ void memory_registration_move(struct memory_registration *from, struct memory_re
 
 void memory_registration_end(struct memory_registration *registration)
 {
-	if (!registration->mr)
-		return;
-	LIST_REMOVE(registration, link);
-	ibv_dereg_mr(registration->mr);
-	*registration = (struct memory_registration){ 0 };
+	memory_registration_let_go(registration);
+	memory_registration_unmake(registration);
 }

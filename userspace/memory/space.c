@@ -4,58 +4,85 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define FINE_BITS 3
-#define FINE (1 << FINE_BITS)
-#define COARSE 64
+/*
+ * What is at least as long is taken from the beginning of a free extent, the rest from its end: so
+ * models with small chunks are apart from those with large ones, and what they leave behind is in
+ * one piece more often.
+ */
+#define LARGE (1U << 20)
 
 struct memory_space {
 	struct memory_extent *first; /* by address */
-	struct memory_extent *bins[COARSE][FINE];
-	uint64_t coarse_used;	  /* a bit for each row that has something */
-	uint8_t fine_used[COARSE]; /* and for each bin in it */
+	struct memory_extent *root; /* of those that are free */
 	uint64_t left;
 };
 
-/* The class whose extents are at least as long as its own lower bound. */
-static void class_of(uint64_t units, unsigned int *coarse, unsigned int *fine)
-{
-	unsigned int log = 63 - __builtin_clzll(units);
+/*
+ * The free extents are a tree by size, and a heap by numbers that are as good as random, which
+ * keeps it about as flat as it can be (a treap).
+ */
 
-	*coarse = log;
-	*fine = log >= FINE_BITS ? (units >> (log - FINE_BITS)) & (FINE - 1) :
-				   (units << (FINE_BITS - log)) & (FINE - 1);
+static bool shorter(const struct memory_extent *a, const struct memory_extent *b)
+{
+	return a->size != b->size ? a->size < b->size : a->offset < b->offset;
 }
 
-static void bin_add(struct memory_space *space, struct memory_extent *extent)
+/* Mixed so that neighbours have nothing in common, and no two extents the same. */
+static uint64_t priority(const struct memory_extent *extent)
 {
-	unsigned int coarse, fine;
+	uint64_t mixed = extent->offset;
 
-	class_of(extent->size / MEMORY_SPACE_UNIT, &coarse, &fine);
+	mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9ULL;
+	mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebULL;
+	return mixed ^ (mixed >> 31);
+}
+
+/* Below those of a higher priority; the tree that it comes upon there is split by it. */
+static void tree_add(struct memory_space *space, struct memory_extent *extent)
+{
+	struct memory_extent **at = &space->root, **left, **right, *tree;
+
+	while (*at && priority(*at) > priority(extent))
+		at = shorter(*at, extent) ? &(*at)->right : &(*at)->left;
+	tree = *at;
+	*at = extent;
+	left = &extent->left;
+	right = &extent->right;
+	while (tree) {
+		if (shorter(tree, extent)) {
+			*left = tree;
+			left = &tree->right;
+			tree = tree->right;
+		} else {
+			*right = tree;
+			right = &tree->left;
+			tree = tree->left;
+		}
+	}
+	*left = NULL;
+	*right = NULL;
 	extent->free = true;
-	extent->prev = NULL;
-	extent->next = space->bins[coarse][fine];
-	if (extent->next)
-		extent->next->prev = extent;
-	space->bins[coarse][fine] = extent;
-	space->coarse_used |= 1ULL << coarse;
-	space->fine_used[coarse] |= 1U << fine;
 }
 
-static void bin_remove(struct memory_space *space, struct memory_extent *extent)
+/* The two trees below it become one in its place. */
+static void tree_remove(struct memory_space *space, struct memory_extent *extent)
 {
-	unsigned int coarse, fine;
+	struct memory_extent **at = &space->root, *left = extent->left, *right = extent->right;
 
-	class_of(extent->size / MEMORY_SPACE_UNIT, &coarse, &fine);
-	if (extent->next)
-		extent->next->prev = extent->prev;
-	if (extent->prev)
-		extent->prev->next = extent->next;
-	else
-		space->bins[coarse][fine] = extent->next;
-	if (!space->bins[coarse][fine])
-		space->fine_used[coarse] &= ~(1U << fine);
-	if (!space->fine_used[coarse])
-		space->coarse_used &= ~(1ULL << coarse);
+	while (*at != extent)
+		at = shorter(*at, extent) ? &(*at)->right : &(*at)->left;
+	while (left && right) {
+		if (priority(left) > priority(right)) {
+			*at = left;
+			at = &left->right;
+			left = left->right;
+		} else {
+			*at = right;
+			at = &right->left;
+			right = right->left;
+		}
+	}
+	*at = left ? left : right;
 	extent->free = false;
 }
 
@@ -78,7 +105,7 @@ struct memory_space *memory_space_create(uint64_t size)
 	}
 	space->first->size = size;
 	space->left = size;
-	bin_add(space, space->first);
+	tree_add(space, space->first);
 	return space;
 }
 
@@ -95,68 +122,69 @@ void memory_space_destroy(struct memory_space *space)
 	free(space);
 }
 
-/* Any extent of a class above that of the size will do; of its own, some will. */
-static struct memory_extent *find(const struct memory_space *space, uint64_t units)
+/* The shortest that is long enough. */
+static struct memory_extent *find(const struct memory_space *space, uint64_t size)
 {
-	unsigned int coarse, fine, row;
-	struct memory_extent *extent;
-	uint64_t rows;
+	struct memory_extent *extent = space->root, *best = NULL;
 
-	class_of(units, &coarse, &fine);
-	for (extent = space->bins[coarse][fine]; extent; extent = extent->next)
-		if (extent->size / MEMORY_SPACE_UNIT >= units)
-			return extent;
-	row = space->fine_used[coarse] & ~((2U << fine) - 1);
-	if (!row) {
-		rows = coarse == COARSE - 1 ? 0 : space->coarse_used & ~((2ULL << coarse) - 1);
-		if (!rows)
-			return NULL;
-		coarse = __builtin_ctzll(rows);
-		row = space->fine_used[coarse];
+	while (extent) {
+		if (extent->size >= size)
+			best = extent;
+		extent = extent->size >= size ? extent->left : extent->right;
 	}
-	return space->bins[coarse][__builtin_ctz(row)];
+	return best;
 }
 
-static void link_after(struct memory_extent *extent, struct memory_extent *rest)
+/* What is behind so many bytes becomes an extent of its own. */
+static void cut(struct memory_extent *extent, uint64_t size, struct memory_extent *rest)
 {
+	rest->offset = extent->offset + size;
+	rest->size = extent->size - size;
 	rest->before = extent;
 	rest->after = extent->after;
 	if (rest->after)
 		rest->after->before = rest;
 	extent->after = rest;
+	extent->size = size;
+}
+
+/* Takes that much of a free one, which is longer, with the bookkeeping for the other part. */
+static struct memory_extent *take_part(struct memory_space *space, struct memory_extent *extent,
+				       uint64_t size, struct memory_extent *other)
+{
+	if (size >= LARGE) {
+		cut(extent, size, other);
+		tree_add(space, other);
+		return extent;
+	}
+	cut(extent, extent->size - size, other);
+	tree_add(space, extent);
+	return other;
 }
 
 struct memory_extent *memory_space_take(struct memory_space *space, uint64_t size)
 {
-	struct memory_extent *extent, *rest;
-	uint64_t units = size / MEMORY_SPACE_UNIT + !!(size % MEMORY_SPACE_UNIT);
+	struct memory_extent *extent, *other = NULL;
 
-	if (!units) {
+	if (!size) {
 		errno = EINVAL;
 		return NULL;
 	}
-	extent = find(space, units);
+	/* More than there is must not overflow when it is rounded up. */
+	extent = size <= space->left ? find(space, size) : NULL;
 	if (!extent) {
 		errno = ENOSPC;
 		return NULL;
 	}
-	size = units * MEMORY_SPACE_UNIT;
-	rest = NULL;
+	size = (size + MEMORY_SPACE_UNIT - 1) / MEMORY_SPACE_UNIT * MEMORY_SPACE_UNIT;
 	if (extent->size > size) {
-		rest = calloc(1, sizeof(*rest));
-		if (!rest)
+		other = calloc(1, sizeof(*other));
+		if (!other)
 			return NULL;
 	}
-	bin_remove(space, extent);
-	if (rest) {
-		rest->offset = extent->offset + size;
-		rest->size = extent->size - size;
-		extent->size = size;
-		link_after(extent, rest);
-		bin_add(space, rest);
-	}
+	tree_remove(space, extent);
 	space->left -= size;
-	return extent;
+	return other ? take_part(space, extent, size, other) : extent;
 }
 
 /* The second of two neighbours goes into the first. */
@@ -175,15 +203,15 @@ void memory_space_give(struct memory_space *space, struct memory_extent *extent)
 
 	space->left += extent->size;
 	if (after && after->free) {
-		bin_remove(space, after);
+		tree_remove(space, after);
 		join(extent, after);
 	}
 	if (before && before->free) {
-		bin_remove(space, before);
+		tree_remove(space, before);
 		join(before, extent);
 		extent = before;
 	}
-	bin_add(space, extent);
+	tree_add(space, extent);
 }
 
 uint64_t memory_space_left(const struct memory_space *space)
@@ -193,16 +221,9 @@ uint64_t memory_space_left(const struct memory_space *space)
 
 uint64_t memory_space_longest(const struct memory_space *space)
 {
-	const struct memory_extent *extent;
-	unsigned int coarse;
-	uint64_t longest = 0;
+	const struct memory_extent *extent = space->root;
 
-	if (!space->coarse_used)
-		return 0;
-	coarse = 63 - __builtin_clzll(space->coarse_used);
-	extent = space->bins[coarse][31 - __builtin_clz(space->fine_used[coarse])];
-	for (; extent; extent = extent->next)
-		if (extent->size > longest)
-			longest = extent->size;
-	return longest;
+	while (extent && extent->right)
+		extent = extent->right;
+	return extent ? extent->size : 0;
 }

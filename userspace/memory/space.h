@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Which ranges of a region are free. The bookkeeping is outside of the region,
- * because the region is open to remote readers. Free ranges are kept in classes
- * of size, eight to each power of two (as the two-level segregated fit of
- * Masmano and others does), so that taking and giving back cost the same
- * however full it is; neighbours that are free become one.
+ * because the region is open to remote readers. Free ranges are a tree by their
+ * size, of which the shortest that suffices is taken; neighbours that are free
+ * become one. Everything costs the logarithm of how many free ranges there are.
  *
  * No lock of its own: the owner of the space has one. Extents belong to it.
  */
@@ -22,8 +21,9 @@ struct memory_extent {
 	uint64_t offset;
 	uint64_t size; /* multiples of the unit */
 	bool free;
+	void *owner; /* for whoever took it */
 	struct memory_extent *before, *after; /* by address */
-	struct memory_extent *prev, *next;    /* of the same class, while free */
+	struct memory_extent *left, *right;   /* in the tree, while free */
 };
 
 /* The size is cut to whole units; NULL: no memory, or less than a unit. */

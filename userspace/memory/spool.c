@@ -300,14 +300,32 @@ static bool has_suffix(const char *name, const char *suffix)
 	return strlen(name) == NAME_LEN + strlen(suffix) && !strcmp(name + NAME_LEN, suffix);
 }
 
+static bool is_own(const char *name)
+{
+	return !strcmp(name, ".") || !strcmp(name, "..");
+}
+
+void memory_spool_scan_count(struct memory_spool_scan *scan, uint64_t *files, uint64_t *damaged)
+{
+	struct dirent *entry;
+
+	*files = *damaged = 0;
+	while ((entry = readdir(scan->dir))) {
+		if (has_suffix(entry->d_name, DAMAGED))
+			++*damaged;
+		else if (!is_own(entry->d_name) && !has_suffix(entry->d_name, PARTIAL))
+			++*files;
+	}
+	rewinddir(scan->dir);
+}
+
 bool memory_spool_scan_step(struct memory_spool_scan *scan, struct memory_arena *arena,
 			    struct memory_spool_restored *restored)
 {
 	struct dirent *entry;
 
 	while ((entry = readdir(scan->dir))) {
-		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") ||
-		    has_suffix(entry->d_name, DAMAGED))
+		if (is_own(entry->d_name) || has_suffix(entry->d_name, DAMAGED))
 			continue;
 		if (has_suffix(entry->d_name, PARTIAL)) {
 			unlinkat(scan->spool->dir, entry->d_name, 0);

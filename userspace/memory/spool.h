@@ -60,6 +60,8 @@ void memory_spool_reload(struct memory_spool *spool, struct memory_arena *arena,
  * be used.
  */
 int memory_spool_scan_open(struct memory_spool *spool, struct memory_spool_scan **scan);
+/* How many files there are to restore, and how many were put aside; before the first step. */
+void memory_spool_scan_count(struct memory_spool_scan *scan, uint64_t *files, uint64_t *damaged);
 /* False: that was the last one. */
 bool memory_spool_scan_step(struct memory_spool_scan *scan, struct memory_arena *arena,
 			    struct memory_spool_restored *restored);

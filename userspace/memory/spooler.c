@@ -14,7 +14,7 @@
 #define TOLD_TOGETHER 64 /* files that were restored */
 #define DISPATCHED 256 /* jobs in one call */
 
-enum kind { STORE, REMOVE, RELOAD, RESTORED, RESTORE_ENDED };
+enum kind { STORE, REMOVE, RELOAD, COUNTED, RESTORED, RESTORE_ENDED };
 
 struct job {
 	enum kind kind;
@@ -24,6 +24,7 @@ struct job {
 	void *arg;
 	int err;
 	struct memory_spool_restored *restored; /* owned */
+	uint64_t files, damaged; /* counted */
 	TAILQ_ENTRY(job) link;
 };
 
@@ -42,6 +43,7 @@ struct memory_spooler {
 	struct jobs over; /* to tell the owner of */
 	unsigned int untold; /* restored ones that it has not been woken for */
 	struct memory_spool_scan *scan; /* NULL: there is nothing to restore; used by the thread */
+	bool counted; /* its files were, by the thread, which alone has this */
 	bool stopping;
 };
 
@@ -101,7 +103,7 @@ static void tell_restored(struct memory_spooler *spooler, struct job *job)
 
 	pthread_mutex_lock(&spooler->lock);
 	TAILQ_INSERT_TAIL(&spooler->over, job, link);
-	tell = ++spooler->untold >= TOLD_TOGETHER || job->kind == RESTORE_ENDED;
+	tell = ++spooler->untold >= TOLD_TOGETHER || job->kind != RESTORED;
 	if (tell)
 		spooler->untold = 0;
 	pthread_mutex_unlock(&spooler->lock);
@@ -121,6 +123,18 @@ static void end_restore(struct memory_spooler *spooler, int err)
 		return;
 	job->kind = RESTORE_ENDED;
 	job->err = err;
+	tell_restored(spooler, job);
+}
+
+static void count_files(struct memory_spooler *spooler)
+{
+	struct job *job = calloc(1, sizeof(*job));
+
+	spooler->counted = true;
+	if (!job)
+		return;
+	job->kind = COUNTED;
+	memory_spool_scan_count(spooler->scan, &job->files, &job->damaged);
 	tell_restored(spooler, job);
 }
 
@@ -173,6 +187,8 @@ static void *work(void *arg)
 		} else if (job) {
 			store(spooler, &batch, count);
 		}
+		if (restoring && !spooler->counted)
+			count_files(spooler);
 		if (restoring)
 			restore_one(spooler);
 	}
@@ -287,6 +303,8 @@ void memory_spooler_dispatch(struct memory_spooler *spooler)
 			return;
 		if (job->kind == STORE)
 			job->stored(job->arg, job->err);
+		else if (job->kind == COUNTED)
+			spooler->ops.counted(spooler->arg, job->files, job->damaged);
 		else if (job->kind == RESTORED)
 			spooler->ops.restored(spooler->arg, job->restored);
 		else

@@ -23,6 +23,8 @@ struct memory_spooler;
 
 /* What the spool had before, told from memory_spooler_dispatch(). */
 struct memory_spooler_ops {
+	/* How many files there are to restore, and how many were put aside before; once. */
+	void (*counted)(void *arg, uint64_t files, uint64_t damaged);
 	/* A file that has become a chunk, or why it has not. The chunk may be gone by now. */
 	void (*restored)(void *arg, const struct memory_spool_restored *restored);
 	/* That was the last one, or there is no reading of the directory. */

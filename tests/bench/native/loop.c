@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * loop.turn   how long the daemon's event loop keeps everybody waiting at most, in a pool of a
- *             million chunks: while models are pushed, listed and shown again and again by one
- *             user, loaded, evicted and deleted, and while somebody sends descriptors whose
- *             close takes long
+ *             million chunks: while the daemon starts, and models are pushed, listed and shown
+ *             again and again by one user, loaded, evicted and deleted; while somebody sends
+ *             descriptors whose close takes long, what is no message, and questions without
+ *             reading an answer; and while a model of as many chunks as one of 100 GB comes,
+ *             is loaded and goes
  *
  * The memory pool's half of distmindd with a fake gpu, in this process. What the loop waited
  * for a processor is not counted.
  */
 #include "../../unit/service_host.h"
 
+#include "../../../userspace/common/clock.h"
+#include "../../../userspace/memory/check.h"
 #include "bench.h"
 
 #include <arpa/inet.h>
@@ -24,7 +28,11 @@
 #define SHOWS 8 /* connections that show models without end */
 #define ROUNDS 40
 
+#define MANY "many"
+#define BATCH 4096 /* chunks in a message */
+
 static double worst;
+static uint64_t all_turns, all_buckets[TURNS_BUCKETS];
 
 /* What the phase's longest turn was. */
 static void phase(const char *name)
@@ -37,11 +45,35 @@ static void phase(const char *name)
 		(unsigned long long)turns->count, (unsigned long long)turns->late);
 	if (ms > worst)
 		worst = ms;
+	all_turns += turns->count;
+	for (unsigned int i = 0; i < TURNS_BUCKETS; i++)
+		all_buckets[i] += turns->buckets[i];
 	turns_reset();
 }
 
-/* As large in number as real ones, and small in bytes. Its bytes are nowhere. */
-static void make_manifest(struct model_manifest *model, uint32_t number)
+/* All but one in a thousand were shorter than that. */
+static void tell_usual(void)
+{
+	uint64_t seen = 0;
+	unsigned int i;
+
+	for (i = 0; i < TURNS_BUCKETS - 1; i++) {
+		seen += all_buckets[i];
+		if (seen * 1000 >= all_turns * 999)
+			break;
+	}
+	fprintf(stderr, "loop.turn: of %llu turns 99.9 %% were shorter than %.1f ms\n",
+		(unsigned long long)all_turns, (double)(1ULL << i) / 1e3);
+}
+
+/* The bytes of a chunk of the model that is pushed. */
+static void fill_chunk(uint8_t *bytes, uint32_t chunk)
+{
+	fill_layer(bytes, CHUNK, 77777 + chunk);
+}
+
+/* As large in number as real ones, and small in bytes. Those of a number are nowhere. */
+static void make_manifest(struct model_manifest *model, const char *name, uint32_t number)
 {
 	uint64_t each = (uint64_t)CHUNKS / MODEL_LAYERS * CHUNK;
 	char text[64];
@@ -53,8 +85,7 @@ static void make_manifest(struct model_manifest *model, uint32_t number)
 		.chunks = calloc(CHUNKS, sizeof(*model->chunks)),
 		.layers = calloc(MODEL_LAYERS, sizeof(*model->layers)),
 	};
-	snprintf(text, sizeof(text), "model%02u", number);
-	model->name = strdup(text);
+	model->name = strdup(name);
 	for (uint32_t i = 0; i < MODEL_LAYERS; i++) {
 		snprintf(text, sizeof(text), "layer%02u", i);
 		model->layers[i].name = strdup(text);
@@ -73,6 +104,18 @@ static void make_manifest(struct model_manifest *model, uint32_t number)
 		model->chunks[i].offset = (uint64_t)i * CHUNK;
 		model->chunks[i].size = CHUNK;
 		model_digest_make(&seed, sizeof(seed), &model->chunks[i].digest);
+	}
+}
+
+static void make_real(struct model_manifest *model)
+{
+	uint8_t bytes[CHUNK];
+
+	make_manifest(model, MANY, 0);
+	for (uint32_t i = 0; i < CHUNKS; i++) {
+		fill_chunk(bytes, i);
+		model_digest_make(bytes, CHUNK, &model->chunks[i].digest);
+		model->chunks[i].checksum = memory_checksum(bytes, CHUNK);
 	}
 }
 
@@ -227,6 +270,109 @@ static void load_and_evict(const char *name)
 	phase("evict");
 }
 
+/*
+ * A model of many chunks, from the push to the delete
+ */
+
+static void send_batch(int fd, uint32_t first)
+{
+	uint8_t *bytes = malloc(BATCH * CHUNK);
+	struct message reply;
+	int batch;
+
+	for (uint32_t i = 0; i < BATCH; i++)
+		fill_chunk(bytes + (size_t)i * CHUNK, first + i);
+	batch = message_memfd(bytes, BATCH * CHUNK);
+	free(bytes);
+	reply = ask(fd, chunk_op(first, BATCH), &batch, 1);
+	close(batch);
+	expect_ok(&reply);
+	message_clear(&reply);
+}
+
+static void push_many(void)
+{
+	struct model_manifest model;
+	int fd = connect_client(), manifest;
+	struct message reply;
+	char *text;
+	size_t len;
+
+	make_real(&model);
+	assert_int_equal(model_manifest_encode(&model, &text, &len), 0);
+	model_manifest_destroy(&model);
+	manifest = message_memfd(text, len);
+	free(text);
+	turns_reset();
+	reply = ask(fd, op("push", MANY), &manifest, 1);
+	close(manifest);
+	expect_ok(&reply);
+	assert_int_equal(field(&reply, "missing"), CHUNKS);
+	message_clear(&reply);
+	phase("push begins");
+	for (uint32_t i = 0; i < CHUNKS; i += BATCH)
+		send_batch(fd, i);
+	phase("push chunks");
+	reply = ask(fd, json_pack("{s:s}", "op", "commit"), NULL, 0);
+	expect_ok(&reply);
+	message_clear(&reply);
+	hang_up(fd);
+	phase("push ends");
+}
+
+/*
+ * Those who do not keep to the rules
+ */
+
+static void rude_clients(void)
+{
+	static const char half[] = "{\"op\": \"li";
+	int deaf = connect_client(), odd[16], fd = connect_client();
+	json_t *body = json_pack("{s:s}", "op", "status");
+	struct message reply;
+
+	be_somebody(1003);
+	/* It asks, and reads no answer. */
+	for (int i = 0; i < 1000 && !message_send(deaf, body, NULL, 0); i++)
+		assert_true(turns_run(bed.loop, 0) >= 0);
+	json_decref(body);
+	for (int i = 0; i < 16; i++) {
+		odd[i] = connect_client();
+		be_somebody(1004);
+		assert_true(send(odd[i], half, sizeof(half) - 1, MSG_NOSIGNAL) > 0);
+	}
+	for (int i = 0; i < ROUNDS; i++) {
+		reply = ask(fd, json_pack("{s:s}", "op", "list"), NULL, 0);
+		expect_ok(&reply);
+		message_clear(&reply);
+	}
+	for (int i = 0; i < 16; i++)
+		close(odd[i]);
+	close(deaf);
+	hang_up(fd);
+}
+
+/* With all of that in the catalog. */
+static void start_again(void)
+{
+	uint64_t begin = clock_us();
+	const struct catalog_model *seen;
+	char name[16];
+
+	stop_daemon();
+	begin = clock_us();
+	start_daemon();
+	fprintf(stderr, "loop.turn: ready after %.0f ms\n", (double)(clock_us() - begin) / 1e3);
+	turns_reset();
+	for (uint32_t i = 0; i < MODELS; i++) {
+		snprintf(name, sizeof(name), "model%02u", i);
+		wait_until((seen = catalog_model_find(bed.models->catalog, name)) && seen->known);
+	}
+	wait_until(catalog_member_state(bed.models->catalog) == CATALOG_JOINED);
+	show_and_list();
+	phase("start");
+}
+
 static void delete_model(const char *name)
 {
 	int fd = connect_client();
@@ -241,15 +387,18 @@ static void loop_turn(void **state)
 {
 	static struct model_manifest models[MODELS];
 	struct sample big;
+	char name[16];
 
 	(void)state;
 	stop_daemon();
-	bed.config.donor_memory = 128U << 20;
+	bed.config.donor_memory = 512U << 20;
 	fake.memory = 1U << 30;
 	start_daemon();
 	wait_until(catalog_member_state(bed.models->catalog) == CATALOG_JOINED);
-	for (uint32_t i = 0; i < MODELS; i++)
-		make_manifest(&models[i], i);
+	for (uint32_t i = 0; i < MODELS; i++) {
+		snprintf(name, sizeof(name), "model%02u", i);
+		make_manifest(&models[i], name, i);
+	}
 	turns_reset();
 	put_all(models);
 	phase("reports");
@@ -267,6 +416,14 @@ static void loop_turn(void **state)
 	delete_model("big");
 	wait_until(!arena_bytes());
 	phase("delete big");
+	push_many();
+	load_and_evict(MANY);
+	delete_model(MANY);
+	wait_until(!arena_bytes() && giving_is_over(&bed.models->donate.giving));
+	phase("delete many");
+	rude_clients();
+	phase("rude clients");
+	start_again();
 	delete_model("model00");
 	wait_until(!catalog_model_find(bed.models->catalog, "model00"));
 	phase("delete");
@@ -286,6 +443,8 @@ int main(void)
 	fflush(stdout);
 	dup2(out, STDOUT_FILENO);
 	close(out);
+	if (!failed)
+		tell_usual();
 	if (!failed)
 		bench_report("loop.turn", worst, "ms", "the longest that a turn may take",
 			     LIMIT_MS, LIMIT_MS / worst);

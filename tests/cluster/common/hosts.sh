@@ -42,6 +42,12 @@ start_etcd() { # sets $etcd
 	until_true etcdctl --endpoints http://10.77.0.1:2379 get x
 }
 
+# Of what was pushed here this host, which is no donor, has given all away: loads have to read
+# it from others. Its spool has a file for each chunk that it still has.
+all_is_given() {
+	[ -z "$(ls -A "$work/spool")" ] || { ls "$work/spool"; false; }
+}
+
 # Ask a donor for something, and wait until it is done.
 ask() { # HOST WHAT
 	touch "$DISTMIND_SHARED/ask.$1.$2"
@@ -103,6 +109,7 @@ serve() {
 			damage*) damage_memory || return ;;
 			end)
 				stop TERM $daemon
+				cp "$work/daemon" "$DISTMIND_SHARED/daemon.$DISTMIND_HOST"
 				touch "$DISTMIND_SHARED/done.$DISTMIND_HOST.end"
 				return 0
 				;;
@@ -110,6 +117,22 @@ serve() {
 			touch "$DISTMIND_SHARED/done.$DISTMIND_HOST.${order##*.}"
 		done
 		sleep 0.05
+	done
+}
+
+# The end of a test for all hosts, told by host 1. If something has failed, what their daemons
+# have said is told too.
+end_hosts() {
+	local host
+
+	for host in 2 3; do
+		ask $host end
+	done
+	stop TERM "$daemon"
+	cp "$work/daemon" "$DISTMIND_SHARED/daemon.1"
+	[ $tap_failed -ne 0 ] || return 0
+	for host in 1 2 3; do
+		tail -n 100 "$DISTMIND_SHARED/daemon.$host" | sed "s/^/# host$host: /"
 	done
 }
 

@@ -55,9 +55,10 @@ static void *run(void *arg)
 		errand->work(errand);
 		pthread_mutex_lock(&errands->lock);
 		STAILQ_INSERT_TAIL(&payer->ended, errand, link);
-		/* Full or interrupted it is readable all the same. */
-		if (eventfd_write(errands->event, 1))
-			continue;
+		pthread_mutex_unlock(&errands->lock);
+		/* Without the lock, which the loop wants then. Full it is readable all the same. */
+		eventfd_write(errands->event, 1);
+		pthread_mutex_lock(&errands->lock);
 	}
 	payer->running = false;
 	errands->threads--;
@@ -324,9 +325,73 @@ void errands_add(struct errands *errands, uint64_t id, struct errand *errand)
 	}
 	payer->pending++;
 	pthread_mutex_lock(&errands->lock);
-	STAILQ_INSERT_TAIL(&payer->waiting, errand, link);
+	if (!errand->work)
+		STAILQ_INSERT_TAIL(&payer->ended, errand, link);
+	else if (errand->first)
+		STAILQ_INSERT_HEAD(&payer->waiting, errand, link);
+	else
+		STAILQ_INSERT_TAIL(&payer->waiting, errand, link);
 	pthread_mutex_unlock(&errands->lock);
-	start_or_retry(payer);
+	if (errand->work)
+		start_or_retry(payer);
+	else
+		eventfd_write(errands->event, 1);
+}
+
+/* Under the lock. */
+static bool take_back(struct payer *payer, struct errand *errand)
+{
+	struct errand *one;
+
+	STAILQ_FOREACH(one, &payer->waiting, link)
+		if (one == errand)
+			break;
+	if (!one)
+		return false;
+	STAILQ_REMOVE(&payer->waiting, errand, errand, link);
+	STAILQ_INSERT_TAIL(&payer->ended, errand, link);
+	return true;
+}
+
+void errands_skip(struct errands *errands, uint64_t id, struct errand *errand)
+{
+	struct payer *payer = find(errands, id);
+	bool taken;
+
+	pthread_mutex_lock(&errands->lock);
+	taken = (payer && take_back(payer, errand)) || take_back(&errands->common, errand);
+	pthread_mutex_unlock(&errands->lock);
+	if (taken)
+		eventfd_write(errands->event, 1);
+}
+
+struct disposal {
+	struct errand errand;
+	int fd;
+};
+
+static void dispose(struct errand *errand)
+{
+	close(errand_in(errand, struct disposal, errand)->fd);
+}
+
+static void on_disposed(struct errand *errand)
+{
+	free(errand_in(errand, struct disposal, errand));
+}
+
+void errands_dispose(struct errands *errands, uint64_t payer, int fd)
+{
+	struct disposal *disposal = malloc(sizeof(*disposal));
+
+	if (!disposal) {
+		close(fd);
+		return;
+	}
+	*disposal = (struct disposal){
+		.errand = { .work = dispose, .done = on_disposed }, .fd = fd,
+	};
+	errands_add(errands, payer, &disposal->errand);
 }
 
 unsigned int errands_of(const struct errands *errands, uint64_t id)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What may take long is done by others than the event loop. An errand belongs to a payer: a
- * user, or a gpu. Errands of one payer are run in their order, one at a time, by a thread of
- * that payer; those of others do not wait for them. So whoever blocks a thread, with a
+ * user, or a gpu. Errands of one payer are run in their order, but for those that say so, one
+ * at a time, by a thread of that payer; those of others do not wait for them. So whoever blocks a thread, with a
  * descriptor whose close takes long, or keeps it busy, holds up nobody but itself.
  *
  * work() is called by such a thread and may touch nothing that the loop's thread could
@@ -21,8 +21,9 @@
 struct errands;
 
 struct errand {
-	void (*work)(struct errand *errand);
+	void (*work)(struct errand *errand); /* NULL: there is nothing to do before done() */
 	void (*done)(struct errand *errand);
+	bool first; /* before those of its payer that wait */
 	/* Private: */
 	STAILQ_ENTRY(errand) link;
 };
@@ -49,6 +50,10 @@ bool errands_drain(struct errands *errands, unsigned int ms);
 
 /* It cannot fail: without memory for a thread it waits until there is some. */
 void errands_add(struct errands *errands, uint64_t payer, struct errand *errand);
+/* If it has not begun, work() is not called; done() is called as ever, and not from within. */
+void errands_skip(struct errands *errands, uint64_t payer, struct errand *errand);
+/* Closes a descriptor, where that may take long. */
+void errands_dispose(struct errands *errands, uint64_t payer, int fd);
 /* How many of that payer are not done. */
 unsigned int errands_of(const struct errands *errands, uint64_t payer);
 

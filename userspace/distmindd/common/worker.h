@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Threads for what takes too long in the event loop: hashing, above all. A job is its owner's,
- * who does not touch it between worker_add() and done(). Jobs begin in the order in which
- * they were added; there is no limit to how many wait but the owners' own.
+ * who does not touch it between worker_add() and done(). There is no limit to how many wait but
+ * the owners' own.
+ *
+ * Jobs begin in the order in which they were added, those in the background after the others:
+ * they are for what nobody's load or push depends on. So that they come to their end too, one
+ * of them begins after every sixteen others. A job is short whoever has it, as long as it takes
+ * to hash a chunk, because nobody takes a thread away from it.
  *
  * All calls are the event loop's, and so is done(). The lock is for the
- * two queues, and never held while anything works.
+ * queues, and never held while anything works; the loop does not wait for it, but in
+ * worker_cancel().
  */
 #ifndef DISTMINDD_WORKER_H
 #define DISTMINDD_WORKER_H
@@ -20,6 +26,7 @@ struct worker_job {
 	void (*work)(struct worker_job *job); /* by a thread */
 	/* From the loop; the job may be freed. dropped: the worker is being closed. */
 	void (*done)(struct worker_job *job, bool dropped);
+	bool background;
 	/* The worker's. */
 	enum worker_state { WORKER_WAITING, WORKER_WORKING, WORKER_OVER } state;
 	TAILQ_ENTRY(worker_job) link;

@@ -245,20 +245,14 @@ static bool any_lost(const struct inventory *inventory)
 	return false;
 }
 
-static void log_recovery(const struct view_recovery *recovery)
+/* As it is done: a plan that takes longer than a turn is made again, with what is left of it. */
+static void log_move(const struct view_move *move)
 {
 	char text[DISTMIND_REASON_LEN + 96];
 
-	log_warning("recovery-planned", LOG_U("vgpus", recovery->count + recovery->waiting),
-		    LOG_U("moves", recovery->count), LOG_U("waiting", recovery->waiting));
-	for (uint32_t i = 0; i < recovery->count; i++) {
-		const struct view_move *move = &recovery->moves[i];
-
-		snprintf(text, sizeof(text),
-			 "vgpu %u goes from gpu %u, which is lost, to gpu %u: %s", move->vgpu,
-			 move->from, move->to, move->why);
-		log_info("recovery-move", LOG_S("plan", text));
-	}
+	snprintf(text, sizeof(text), "vgpu %u goes from gpu %u, which is lost, to gpu %u: %s",
+		 move->vgpu, move->from, move->to, move->why);
+	log_info("recovery-move", LOG_S("plan", text));
 }
 
 /*
@@ -281,7 +275,8 @@ static int recover(struct turn *turn)
 		return 0;
 	}
 	if (recovery.count)
-		log_recovery(&recovery);
+		log_warning("recovery-planned", LOG_U("vgpus", recovery.count + recovery.waiting),
+			    LOG_U("moves", recovery.count), LOG_U("waiting", recovery.waiting));
 	for (uint32_t i = 0; i < recovery.count && !ret; i++) {
 		const struct view_move *move = &recovery.moves[i];
 
@@ -290,9 +285,11 @@ static int recover(struct turn *turn)
 			break;
 		}
 		vgpu = table_find(&inventory->vgpus, move->vgpu);
-		if (vgpu && vgpu->record.gpu == move->from && !inventory_vgpu_bound(inventory, vgpu) &&
-		    is_ready(inventory, move->to))
-			ret = bind_to(turn, vgpu, move->to);
+		if (!vgpu || vgpu->record.gpu != move->from ||
+		    inventory_vgpu_bound(inventory, vgpu) || !is_ready(inventory, move->to))
+			continue;
+		log_move(move);
+		ret = bind_to(turn, vgpu, move->to);
 	}
 	free(recovery.moves);
 	return ret;

@@ -4,11 +4,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define STEP_BYTES (4U << 20) /* whoever cancels it waits for no more than these */
+#define STEP_BYTES (1U << 20) /* between two looks whether it was cancelled, and a chunk at most */
 
 struct audit {
 	struct worker_job job;
 	struct worker *worker; /* NULL: it is gone, and nobody works at this any more */
+	_Atomic bool cancelled; /* the loop's; the thread looks at it */
 	const struct model_manifest *manifest;
 	const uint8_t *image;
 	uint32_t next; /* chunk */
@@ -31,7 +32,7 @@ static void step(struct worker_job *job)
 	const struct model_manifest *manifest = audit->manifest;
 	uint64_t bytes = 0;
 
-	while (!audit->err && audit->next < manifest->chunk_count && bytes < STEP_BYTES) {
+	while (!audit->err && !audit->cancelled && audit->next < manifest->chunk_count && bytes < STEP_BYTES) {
 		const struct model_chunk *chunk = &manifest->chunks[audit->next++];
 
 		audit->err = check(audit, chunk);
@@ -44,9 +45,9 @@ static void stepped(struct worker_job *job, bool dropped)
 	struct audit *audit = (struct audit *)job;
 	void (*done)(void *arg, int err) = audit->done;
 	void *arg = audit->arg;
-	int err = audit->err;
+	int err = audit->cancelled ? -ECANCELED : audit->err;
 
-	if (dropped) {
+	if (dropped && !audit->cancelled) {
 		audit->worker = NULL;
 		return;
 	}
@@ -58,13 +59,15 @@ static void stepped(struct worker_job *job, bool dropped)
 	done(arg, err);
 }
 
-void audit_cancel(struct audit *audit)
+bool audit_cancel(struct audit *audit)
 {
 	if (!audit)
-		return;
+		return true;
+	audit->cancelled = true;
 	if (audit->worker)
-		worker_cancel(audit->worker, &audit->job);
+		return false;
 	free(audit);
+	return true;
 }
 
 struct audit *audit_begin(struct worker *worker, const struct model_manifest *manifest,

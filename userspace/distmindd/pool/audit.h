@@ -14,12 +14,15 @@ struct audit;
 
 /*
  * done() is called from the loop, and the audit is gone then; err is -EBADMSG if bytes are
- * not those of their digest. Manifest and image stay until then, and do not change. NULL:
+ * not those of their digest, -ECANCELED if it was cancelled. Manifest and image stay until then, and do not change. NULL:
  * there is no memory for it.
  */
 struct audit *audit_begin(struct worker *worker, const struct model_manifest *manifest,
 			  const uint8_t *image, void (*done)(void *arg, int err), void *arg);
-/* Nobody is called, and image and manifest can go; for that it may wait a little. NULL is fine. */
-void audit_cancel(struct audit *audit);
+/*
+ * Ends it soon: done() follows. True: the worker has been closed, the audit is gone, and nobody is
+ * called. So too for NULL.
+ */
+bool audit_cancel(struct audit *audit);
 
 #endif

@@ -12,6 +12,8 @@
 
 #define USES_MAX 16 /* more make it worth no more, so that what was popular once can go */
 #define REMEMBERED 4 /* times the bytes of the cache */
+#define ROWS_TRIED 16
+#define PINNED_SKIPPED 1024 /* on the way to these */
 
 struct cache_chunk {
 	struct model_digest digest;
@@ -19,7 +21,7 @@ struct cache_chunk {
 	uint32_t uses;
 	uint64_t used_us;
 	double claim; /* what it was worth before its last use: what it may put out */
-	const void *data; /* NULL: it is not here */
+	struct memory_chunk *memory; /* whose mark is this chunk; NULL: it is not here */
 	uint32_t pins;
 	bool damaged;
 	TAILQ_ENTRY(cache_chunk) link;
@@ -92,7 +94,7 @@ static struct cache_chunk *find(const struct cache *cache, const struct model_di
 
 static struct chunk_list *list_of(struct cache *cache, const struct cache_chunk *chunk)
 {
-	return chunk->data ? &cache->here[chunk->uses] : &cache->missing;
+	return chunk->memory ? &cache->here[chunk->uses] : &cache->missing;
 }
 
 /* What its loss costs, for each byte that it takes. */
@@ -140,42 +142,133 @@ static void evict(struct cache *cache, struct cache_chunk *chunk)
 {
 	TAILQ_REMOVE(list_of(cache, chunk), chunk, link);
 	memory_arena_free(cache->arena, chunk->digest.bytes);
-	chunk->data = NULL;
+	chunk->memory = NULL;
 	chunk->damaged = false;
 	TAILQ_INSERT_TAIL(&cache->missing, chunk, link);
 	cache->missing_bytes += chunk->size;
 	cache->evictions++;
 }
 
-static struct cache_chunk *least_useful(struct cache *cache, uint64_t now_us)
-{
-	struct cache_chunk *chunk, *least = NULL;
+/* Those that are here and not pinned, the least useful first. */
+struct candidates {
+	struct cache_chunk *at[USES_MAX + 1];
+	uint32_t skipped;
+};
 
-	for (int i = 0; i <= USES_MAX; i++) {
-		TAILQ_FOREACH(chunk, &cache->here[i], link)
-			if (!chunk->pins)
-				break;
-		if (chunk && (!least || benefit(chunk, now_us) < benefit(least, now_us)))
-			least = chunk;
-	}
-	return least;
+static void candidates_begin(struct cache *cache, struct candidates *candidates)
+{
+	candidates->skipped = 0;
+	for (int i = 0; i <= USES_MAX; i++)
+		candidates->at[i] = TAILQ_FIRST(&cache->here[i]);
 }
 
-static int make_room(struct cache *cache, const struct cache_chunk *chunk, uint64_t now_us,
+static struct cache_chunk *candidates_next(struct candidates *candidates, uint64_t now_us)
+{
+	struct cache_chunk *chunk, **least = NULL;
+
+	for (int i = 0; i <= USES_MAX; i++) {
+		struct cache_chunk **at = &candidates->at[i];
+
+		while (*at && (*at)->pins && candidates->skipped++ < PINNED_SKIPPED)
+			*at = TAILQ_NEXT(*at, link);
+		if (*at && !(*at)->pins &&
+		    (!least || benefit(*at, now_us) < benefit(*least, now_us)))
+			least = at;
+	}
+	if (!least)
+		return NULL;
+	chunk = *least;
+	*least = TAILQ_NEXT(chunk, link);
+	return chunk;
+}
+
+/* Chunks side by side that may all go, and the room that they then leave. */
+struct row {
+	struct cache_chunk *first, *last;
+	uint64_t room;
+};
+
+static struct cache_chunk *beside(struct cache *cache, const struct cache_chunk *chunk, bool behind,
+				  uint64_t *room)
+{
+	struct memory_chunk *memory;
+	uint64_t between;
+
+	memory = memory_arena_beside(cache->arena, chunk->memory, behind, &between);
+	*room += between;
+	return memory ? (struct cache_chunk *)(uintptr_t)memory->mark : NULL;
+}
+
+static bool may_go(const struct cache_chunk *chunk, const struct cache_chunk *wanted,
+		   uint64_t now_us)
+{
+	return chunk && !chunk->pins && benefit(chunk, now_us) < wanted->claim;
+}
+
+/* Around one chunk, by the less useful neighbour each time. False: it cannot become long enough. */
+static bool find_row(struct cache *cache, struct cache_chunk *chunk,
+		     const struct cache_chunk *wanted, uint64_t now_us, struct row *row)
+{
+	struct cache_chunk *before, *behind;
+
+	*row = (struct row){ .first = chunk, .last = chunk, .room = chunk->size };
+	before = beside(cache, chunk, false, &row->room);
+	behind = beside(cache, chunk, true, &row->room);
+	while (row->room < wanted->size) {
+		if (!may_go(before, wanted, now_us))
+			before = NULL;
+		if (!may_go(behind, wanted, now_us))
+			behind = NULL;
+		if (behind && (!before || benefit(behind, now_us) <= benefit(before, now_us))) {
+			row->last = behind;
+			row->room += behind->size;
+			behind = beside(cache, behind, true, &row->room);
+		} else if (before) {
+			row->first = before;
+			row->room += before->size;
+			before = beside(cache, before, false, &row->room);
+		} else {
+			return false;
+		}
+	}
+	return true;
+}
+
+static void evict_row(struct cache *cache, const struct row *row)
+{
+	struct cache_chunk *chunk, *next = row->first;
+	uint64_t room = 0;
+
+	do {
+		chunk = next;
+		next = beside(cache, chunk, true, &room);
+		evict(cache, chunk);
+	} while (chunk != row->last);
+}
+
+/* What goes is in one place and about as much as is wanted, or nothing does. */
+static int make_room(struct cache *cache, const struct cache_chunk *wanted, uint64_t now_us,
 		     struct memory_chunk **memory)
 {
-	struct cache_chunk *least;
+	struct candidates candidates;
+	struct cache_chunk *chunk;
+	struct row row;
 	int err;
 
-	if (chunk->size > memory_arena_size(cache->arena))
-		return -ENOSPC;
-	while ((err = memory_arena_allocate(cache->arena, chunk->size, memory)) == -ENOSPC) {
-		least = least_useful(cache, now_us);
-		if (!least || benefit(least, now_us) >= chunk->claim)
-			break;
-		evict(cache, least);
+	err = memory_arena_allocate(cache->arena, wanted->size, memory);
+	if (err != -ENOSPC)
+		return err;
+	candidates_begin(cache, &candidates);
+	for (int i = 0; i < ROWS_TRIED; i++) {
+		chunk = candidates_next(&candidates, now_us);
+		if (!may_go(chunk, wanted, now_us))
+			return -ENOSPC;
+		if (!find_row(cache, chunk, wanted, now_us, &row))
+			continue;
+		evict_row(cache, &row);
+		return memory_arena_allocate(cache->arena, wanted->size, memory);
 	}
-	return err;
+	return -ENOSPC;
 }
 
 /*
@@ -203,7 +296,7 @@ struct cache_chunk *cache_pin(struct cache *cache, const struct model_chunk *wan
 		chunk = remember(cache, wanted);
 	if (chunk)
 		use(cache, chunk, now_us);
-	if (!chunk || !chunk->data || chunk->damaged) {
+	if (!chunk || !chunk->memory || chunk->damaged) {
 		cache->misses++;
 		return NULL;
 	}
@@ -214,7 +307,7 @@ struct cache_chunk *cache_pin(struct cache *cache, const struct model_chunk *wan
 
 const void *cache_data(const struct cache_chunk *chunk)
 {
-	return chunk->data;
+	return chunk->memory->data;
 }
 
 void cache_unpin(struct cache *cache, struct cache_chunk *chunk, bool damaged)
@@ -229,28 +322,28 @@ int cache_keep(struct cache *cache, const struct model_chunk *wanted, const void
 {
 	struct cache_chunk *chunk = find(cache, &wanted->digest, wanted->size);
 	struct memory_chunk *memory;
-	void *data;
 	int err;
 
-	if (!chunk || chunk->data || chunk->used_us < load_us)
+	if (!chunk || chunk->memory || chunk->used_us < load_us)
 		return -ENOENT;
 	err = make_room(cache, chunk, now_us, &memory);
 	if (err)
 		return err;
-	/* Sealed, it stays there until evict(). */
-	data = memcpy(memory->data, bytes, chunk->size);
+	memcpy(memory->data, bytes, chunk->size);
 	err = -EBADMSG;
-	if (memory_checksum(data, chunk->size) == wanted->checksum)
+	if (memory_checksum(memory->data, chunk->size) == wanted->checksum)
 		err = memory_arena_seal(cache->arena, memory, chunk->digest.bytes,
 					wanted->checksum);
 	if (err) {
 		memory_arena_abandon(cache->arena, memory);
 		return err;
 	}
+	/* Sealed, it stays there until evict(). */
+	memory_arena_mark(cache->arena, chunk->digest.bytes, (uintptr_t)chunk);
 	TAILQ_REMOVE(&cache->missing, chunk, link);
 	cache->missing_bytes -= chunk->size;
 	/* Behind those that a load has used since its own: so it stays a little longer. */
-	chunk->data = data;
+	chunk->memory = memory;
 	TAILQ_INSERT_TAIL(list_of(cache, chunk), chunk, link);
 	return 0;
 }

@@ -6,7 +6,8 @@
  *
  * A chunk costs the more to read again the more bytes it has, so what its loss costs for
  * each byte is how often it was used, divided by how long ago that was. The one whose loss
- * costs least goes first, but only for one that is worth more: what comes in is worth what
+ * costs least goes first, with as many of its neighbours as it takes to make room in one piece,
+ * but only for one that is worth more than each of them: what comes in is worth what
  * it was before the load that brings it. So what was never asked for before gets only room
  * that is free, and models that take turns and do not fit together do not put each other
  * out. For that, chunks that are not here are remembered too, four times as many.

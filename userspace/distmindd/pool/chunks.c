@@ -26,6 +26,7 @@ struct waiter {
 };
 
 struct chunks_source {
+	struct worker_job job; /* that closes it */
 	int fd;
 	unsigned int references;
 };
@@ -68,6 +69,7 @@ static int name_host(struct chunks *chunks, const struct config_models *config)
 	snprintf(host->address, sizeof(host->address), "%s", config->address);
 	host->memory_total = config->donor_memory;
 	host->memory_free = config->donor_memory;
+	host->memory_longest = config->donor_memory;
 	chunks->donates = config->donor_memory;
 	return 0;
 }
@@ -90,8 +92,10 @@ static int join(struct chunks *chunks)
 	int err;
 
 	memory_arena_stats(chunks->arena, &stats);
-	if (chunks->donates)
+	if (chunks->donates) {
 		chunks->host.memory_free = stats.size - stats.used;
+		chunks->host.memory_longest = stats.longest;
+	}
 	err = catalog_join(chunks->catalog, &chunks->host, LEASE_S, chunks->spool != NULL);
 	if (err)
 		log_error("pool-not-joined", LOG_S("reason", strerror(-err)));
@@ -155,6 +159,14 @@ static void end_reload(struct chunks *chunks, struct chunks_reload *reload)
 	free(reload);
 }
 
+static void on_counted(void *arg, uint64_t files, uint64_t damaged)
+{
+	struct chunks *chunks = arg;
+
+	chunks->restore.files = files;
+	chunks->disk.damaged += damaged;
+}
+
 /* It can be read since a moment ago, unless it was freed in this moment. */
 static void on_restored(void *arg, const struct memory_spool_restored *file)
 {
@@ -168,11 +180,15 @@ static void on_restored(void *arg, const struct memory_spool_restored *file)
 	if (file->err == -EBADMSG) {
 		chunks_tell_damage(chunks->host.name, file->digest, "in the spool");
 		count_damaged(chunks);
+		chunks->disk.damaged++;
 	}
 	if (file->err) {
 		chunks->restore.skipped++;
-		log_warning("chunk-not-restored", LOG_S("file", file->name),
-			    LOG_S("reason", memory_spool_reason(file->err)));
+		/* Of many for the same reason the first is named; the end has their number. */
+		if (file->err != chunks->restore.err)
+			log_warning("chunk-not-restored", LOG_S("file", file->name),
+				    LOG_S("reason", memory_spool_reason(file->err)));
+		chunks->restore.err = file->err;
 		return;
 	}
 	chunks->restore.chunks++;
@@ -186,8 +202,10 @@ static void on_restore_ended(void *arg, int err)
 	struct chunks *chunks = arg;
 
 	chunks->restore.under_way = false;
-	if (err)
+	if (err) {
+		chunks->restore.err = err;
 		log_error("spool-not-restored", LOG_S("reason", strerror(-err)));
+	}
 	log_info("spool-restored", LOG_U("chunks", chunks->restore.chunks),
 		 LOG_U("bytes", chunks->restore.bytes), LOG_U("skipped", chunks->restore.skipped));
 	chunks_report(chunks);
@@ -196,12 +214,13 @@ static void on_restore_ended(void *arg, int err)
 static int open_spool(struct chunks *chunks, const char *path)
 {
 	static const struct memory_spooler_ops ops = {
-		.restored = on_restored, .restore_ended = on_restore_ended,
+		.counted = on_counted, .restored = on_restored, .restore_ended = on_restore_ended,
 	};
 	int err;
 
 	if (!path[0])
 		return 0;
+	snprintf(chunks->disk.path, sizeof(chunks->disk.path), "%s", path);
 	err = memory_spool_open(&chunks->spool, path);
 	if (!err)
 		err = memory_spooler_open(&chunks->spooler, chunks->spool, chunks->arena, &ops,
@@ -213,7 +232,9 @@ static int open_spool(struct chunks *chunks, const char *path)
 				      chunks);
 	}
 	if (err < 0)
-		log_error("no-spool", LOG_S("directory", path), LOG_S("reason", strerror(-err)));
+		log_error("no-spool", LOG_S("directory", path), LOG_S("reason", strerror(-err)),
+			  LOG_S("fix", "make it a directory that distmindd may write, or give "
+				       "another one ([donor] spool in distmindd.conf)"));
 	return err < 0 ? err : 0;
 }
 
@@ -253,7 +274,8 @@ int chunks_open(struct chunks *chunks, sd_event *loop, const struct config_model
 	if (!err)
 		err = memory_arena_create(&chunks->arena, size);
 	if (err) {
-		log_error("no-arena", LOG_U("bytes", size), LOG_S("reason", strerror(-err)));
+		log_error("no-arena", LOG_U("bytes", size), LOG_S("reason", strerror(-err)),
+			  LOG_S("fix", "give less ([donor] memory in distmindd.conf)"));
 		return err;
 	}
 	err = worker_open(&chunks->worker, loop);
@@ -352,9 +374,8 @@ static void store_done(void *arg, int err)
 	struct chunks *chunks = store->chunks;
 	struct waiter *waiter;
 
-	if (err)
-		log_warning("chunk-not-spooled", LOG_S("reason", strerror(-err)));
-	else if (!store->freed)
+	disk_stored(&chunks->disk, err);
+	if (!err && !store->freed)
 		err = catalog_hold(chunks->catalog, store->chunk->digest);
 	if (store->freed)
 		err = -ECANCELED;
@@ -464,12 +485,33 @@ struct chunks_source *chunks_source_create(int fd)
 	return NULL;
 }
 
-void chunks_source_put(struct chunks_source *source)
+static void source_close(struct worker_job *job)
+{
+	struct chunks_source *source = (struct chunks_source *)job;
+
+	close(source->fd);
+	source->fd = -1;
+}
+
+static void source_closed(struct worker_job *job, bool dropped)
+{
+	struct chunks_source *source = (struct chunks_source *)job;
+
+	if (dropped && source->fd >= 0)
+		close(source->fd);
+	free(source);
+}
+
+/* Memory that may go with it is much for the loop. */
+void chunks_source_put(struct chunks *chunks, struct chunks_source *source)
 {
 	if (!source || --source->references)
 		return;
-	close(source->fd);
-	free(source);
+	source->job = (struct worker_job){ .work = source_close, .done = source_closed };
+	if (chunks->worker)
+		worker_add(chunks->worker, &source->job);
+	else
+		source_closed(&source->job, true);
 }
 
 /*
@@ -528,7 +570,7 @@ static void arrival_done(struct worker_job *job, bool dropped)
 		if (err != CHUNKS_PENDING)
 			wait->kept(wait->arg, arrival->which, err);
 	}
-	chunks_source_put(arrival->bytes.source);
+	chunks_source_put(chunks, arrival->bytes.source);
 	free(arrival);
 }
 
@@ -620,11 +662,79 @@ bool chunks_suspect(struct chunks *chunks, const uint8_t *digest, bool sure)
 	return true;
 }
 
+/*
+ * Complaints of other hosts
+ */
+
+static void examine(struct worker_job *job)
+{
+	struct chunks_examination *examination = (struct chunks_examination *)job;
+	const struct memory_chunk *chunk = examination->chunks[0];
+
+	examination->good = memory_checksum(chunk->data, chunk->length) == chunk->checksum;
+}
+
+/* Not another one with the same digest, that came when this one was freed. */
+static bool is_current(struct chunks *chunks, const struct memory_chunk *chunk)
+{
+	struct memory_chunk *current;
+
+	if (memory_arena_pin(chunks->arena, chunk->digest, &current))
+		return false;
+	memory_arena_unpin(chunks->arena, current);
+	return current == chunk;
+}
+
+static void examined(struct worker_job *job, bool dropped)
+{
+	struct chunks *chunks =
+		(struct chunks *)((char *)job - offsetof(struct chunks, examination.job));
+	struct chunks_examination *examination = &chunks->examination;
+	struct memory_chunk *chunk = examination->chunks[0];
+
+	if (dropped) {
+		while (examination->count)
+			memory_arena_unpin(chunks->arena,
+					   examination->chunks[--examination->count]);
+		return;
+	}
+	memmove(examination->chunks, examination->chunks + 1,
+		--examination->count * sizeof(*examination->chunks));
+	if (!examination->good && is_current(chunks, chunk))
+		chunks_suspect(chunks, chunk->digest, true);
+	memory_arena_unpin(chunks->arena, chunk);
+	if (examination->count)
+		worker_add(chunks->worker, job);
+}
+
+void chunks_examine(struct chunks *chunks, const uint8_t *digest)
+{
+	struct chunks_examination *examination = &chunks->examination;
+	struct memory_chunk *chunk;
+
+	if (!chunks->worker || examination->count == CHUNKS_EXAMINED_MAX ||
+	    memory_arena_pin(chunks->arena, digest, &chunk))
+		return;
+	for (uint32_t i = 0; i < examination->count; i++) {
+		if (examination->chunks[i] != chunk)
+			continue;
+		memory_arena_unpin(chunks->arena, chunk);
+		return;
+	}
+	examination->chunks[examination->count++] = chunk;
+	if (examination->count > 1)
+		return;
+	examination->job = (struct worker_job){ .work = examine, .done = examined };
+	worker_add(chunks->worker, &examination->job);
+}
+
 void chunks_report(struct chunks *chunks)
 {
 	struct memory_arena_stats stats;
 
 	memory_arena_stats(chunks->arena, &stats);
-	if (chunks->donates)
+	if (chunks->donates) {
 		catalog_set_memory_free(chunks->catalog, stats.size - stats.used);
+		catalog_set_memory_longest(chunks->catalog, stats.longest);
+	}
 }

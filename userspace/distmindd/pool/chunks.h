@@ -10,6 +10,7 @@
 
 #include "cache.h"
 #include "../common/config.h"
+#include "disk.h"
 #include "../common/worker.h"
 #include "network.h"
 
@@ -20,6 +21,18 @@
 #include <sys/queue.h>
 #include <systemd/sd-event.h>
 
+/*
+ * Chunks that other hosts say are damaged, all pinned. A thread looks at the first of them. So many,
+ * and one at a time: who complains without end gets no more than that.
+ */
+#define CHUNKS_EXAMINED_MAX 64
+struct chunks_examination {
+	struct worker_job job;
+	struct memory_chunk *chunks[CHUNKS_EXAMINED_MAX];
+	uint32_t count;
+	bool good; /* what the thread found */
+};
+
 struct chunks {
 	struct memory_arena *arena;
 	/* All NULL without a spool. */
@@ -29,8 +42,11 @@ struct chunks {
 	TAILQ_HEAD(, chunks_store) stores; /* under way; owned */
 	struct {
 		bool under_way;
+		uint64_t files; /* that there were when it began */
 		uint64_t chunks, bytes, skipped; /* so far */
+		int err; /* of the last one that was skipped, or of all of it */
 	} restore; /* of what the spool has from before */
+	struct disk disk; /* that the spool is on */
 	struct cache *cache; /* NULL: none */
 	struct network network;
 	struct rdma *rdma;	/* what follows the network's device */
@@ -42,8 +58,9 @@ struct chunks {
 	struct catalog_host host; /* this one, as it joins */
 	bool donates;
 	uint64_t damaged; /* chunks, as the catalog is told */
+	struct chunks_examination examination;
 	STAILQ_HEAD(, chunks_reload) reloads; /* under way; owned */
-	bool connected[MEMORY_DONORS_MAX]; /* as last logged */
+	bool connected[MEMORY_DONORS_MAX]; /* hosts that can be read from, by their index */
 };
 
 /* So many of whoever waits: more would not make the disk faster. */
@@ -79,7 +96,7 @@ bool chunks_storing(const struct chunks *chunks, const uint8_t *digest);
 
 /* Where the bytes of chunks that arrive are read from; has one reference, the caller's. */
 struct chunks_source *chunks_source_create(int fd);
-void chunks_source_put(struct chunks_source *source);
+void chunks_source_put(struct chunks *chunks, struct chunks_source *source);
 
 /* What a chunk is said to be. */
 struct chunks_bytes {
@@ -115,12 +132,17 @@ void chunks_free(struct chunks *chunks, const uint8_t *digest);
  * True: it was, or is not here. Sure: a digest says so, and the checksum is not asked.
  */
 bool chunks_suspect(struct chunks *chunks, const uint8_t *digest, bool sure);
+/*
+ * The same if another host says so, which need not be right, nor mean well: by and by. What it says
+ * again before somebody has looked is no news; who has too many complaints makes them again.
+ */
+void chunks_examine(struct chunks *chunks, const uint8_t *digest);
 /* Into the log: whose copy it is, and where. */
 void chunks_tell_damage(const char *host, const uint8_t *digest, const char *where);
 /* It was damaged, and whether the spool has a good copy is not known yet. */
 bool chunks_reloading(const struct chunks *chunks, const uint8_t *digest);
 
-/* Tells the catalog how much room is left. */
+/* Tells the catalog how much room is left, and how much of it in one piece. */
 void chunks_report(struct chunks *chunks);
 
 #endif

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "client.h"
 
+#include "models.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,6 +36,21 @@ void client_answer(struct client *client, json_t *body, const int *fds, size_t c
 	if (body)
 		json_object_set_new(body, "ok", json_true());
 	send_last(client, body, fds, count);
+}
+
+void client_lend(struct client *client, struct answer *answer)
+{
+	int fd = answer_descriptor(answer);
+
+	if (client)
+		client->answer = answer_get(answer);
+	client_answer(client, json_object(), &fd, 1);
+}
+
+void client_take_back(struct client *client)
+{
+	answer_put(client->answer, client->models->errands, client->payer);
+	client->answer = NULL;
 }
 
 void client_refuse(struct client *client, int err, const char *format, ...)

@@ -14,6 +14,7 @@
 #include "../../common/message.h"
 #include "../common/errands.h"
 #include "access.h"
+#include "answer.h"
 
 #include <stdbool.h>
 #include <sys/socket.h>
@@ -39,6 +40,7 @@ struct client {
 	bool dead; /* an answer could not be sent */
 	struct push *push;	 /* owned */
 	struct weights_use *use; /* owned */
+	struct answer *answer;	 /* a reference to the one that it was lent last, or NULL */
 	bool ending; /* what it had is gone, its socket is being closed */
 	struct errand closing;
 	struct client *next;
@@ -53,6 +55,10 @@ void client_begin(struct client *client, struct exchange *exchange);
  * the caller's.
  */
 void client_answer(struct client *client, json_t *body, const int *fds, size_t count);
+/* The same with a large one, which it has until client_take_back(). */
+void client_lend(struct client *client, struct answer *answer);
+/* It asks for something else, or has ended: what it was lent goes, whether it was read or not. */
+void client_take_back(struct client *client);
 /* err is a negative errno; the text names the field and the fix. */
 void client_refuse(struct client *client, int err, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

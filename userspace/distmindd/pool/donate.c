@@ -24,8 +24,7 @@
 #define PULL_BYTES (16U << 20)
 #define PULL_CHUNKS 256
 #define PULL_NS 30000000000ULL
-#define SHED_MAX 4096 /* in one pass */
-#define CHUNKS_LOOKED 128 /* between two looks at the clock */
+#define CHUNKS_LOOKED 16 /* between two looks at the clock */
 
 /* A model to place, which the catalog may have forgotten by then. */
 struct pass_model {
@@ -57,10 +56,13 @@ struct donate_pass {
 	uint64_t self; /* id */
 	uint64_t *ids; /* of holders, by number, as long as the catalog does not change; owned */
 	uint64_t ids_changes, changes; /* of the catalog: then, and when it began */
+	struct replicas replicas; /* of the models, before they are listed */
+	bool listed;
 	struct pass_model *models; /* those that are hot come last; owned */
 	size_t model_count, room, next;
 	bool reserved; /* the donors' rooms are without what is for replicas only */
 	bool starved; /* there is no room for all replicas */
+	bool passes_over; /* what comes before where the last pull ended */
 	struct placing placing;
 	enum { PASS_BEGINS, PASS_LOOKS, PASS_PLACES, PASS_ACTS } step; /* of the model */
 	struct worker_job job;
@@ -72,6 +74,7 @@ struct donate_pass {
 
 struct donate_pull {
 	struct donate *donate;
+	struct memory_transfer *transfer;
 	struct memory_chunk *chunks[PULL_CHUNKS];
 	struct memory_piece pieces[PULL_CHUNKS];
 	uint32_t count;
@@ -79,7 +82,8 @@ struct donate_pull {
 	uint64_t bytes;
 	sd_event_source *turn;
 	struct chunks_wait wait;
-	bool unspooled; /* the disk did not take one */
+	uint32_t unkept; /* of these, mostly since the disk did not take them */
+	int err;	 /* of the last one */
 };
 
 static void wake(struct donate *donate, uint64_t us)
@@ -136,6 +140,15 @@ static bool holds(const struct sharding_chunk *chunk, uint64_t id)
 	return false;
 }
 
+/* Can it be read now? A host that lives in the catalog may be beyond the reach of RDMA. */
+static bool within_reach(const struct donate *donate, const struct memory_piece *piece)
+{
+	for (uint32_t i = 0; i < piece->donor_count; i++)
+		if (donate->chunks->connected[piece->donors[i]])
+			return true;
+	return false;
+}
+
 static void want(struct donate_pass *pass, const struct model_chunk *chunk)
 {
 	struct donate *donate = pass->donate;
@@ -143,6 +156,10 @@ static void want(struct donate_pass *pass, const struct model_chunk *chunk)
 	const uint8_t *digest = chunk->digest.bytes;
 	struct memory_piece *piece;
 
+	if (pass->passes_over) {
+		pass->passes_over = memcmp(donate->last, digest, MEMORY_DIGEST_LEN);
+		return;
+	}
 	if (!pull || pull->count == PULL_CHUNKS || pull->bytes + chunk->size > PULL_BYTES ||
 	    chunks_have(donate->chunks, digest))
 		return;
@@ -152,7 +169,7 @@ static void want(struct donate_pass *pass, const struct model_chunk *chunk)
 	piece = &pull->pieces[pull->count];
 	*piece = (struct memory_piece){ .length = chunk->size };
 	piece->donor_count = peers_of_chunk(donate->peers, donate->catalog, digest, piece->donors);
-	if (!piece->donor_count ||
+	if (!within_reach(donate, piece) ||
 	    memory_arena_allocate(donate->chunks->arena, chunk->size, &pull->chunks[pull->count]))
 		return;
 	memcpy(piece->digest, digest, MEMORY_DIGEST_LEN);
@@ -227,15 +244,16 @@ static void add_model(struct donate_pass *pass, const struct catalog_model *mode
 
 struct listing_models {
 	struct donate_pass *pass;
-	struct replicas replicas;
 	bool hot;
 };
 
 static void list_model(const struct catalog_model *model, void *arg)
 {
 	struct listing_models *listing = arg;
-	uint32_t extra = replicas_extra(&listing->replicas, model);
+	uint32_t extra = 0;
 
+	if (!model->uploading)
+		extra = replicas_extra(&listing->pass->replicas, model->name);
 	if (!extra == !listing->hot)
 		add_model(listing->pass, model, extra);
 }
@@ -244,13 +262,10 @@ static void list_models(struct donate_pass *pass)
 {
 	struct listing_models listing = { .pass = pass };
 
-	pass->err = replicas_read(&listing.replicas, pass->donate->catalog);
-	if (pass->err)
-		return;
 	catalog_model_each(pass->donate->catalog, list_model, &listing);
 	listing.hot = true;
 	catalog_model_each(pass->donate->catalog, list_model, &listing);
-	replicas_free(&listing.replicas);
+	pass->listed = true;
 }
 
 /*
@@ -378,9 +393,10 @@ static void abandon(struct donate_pull *pull)
 	free(pull);
 }
 
-static void log_unkept(int err)
+static void note_unkept(struct donate_pull *pull, int err)
 {
-	log_warning("chunk-not-kept", LOG_S("reason", strerror(-err)));
+	pull->unkept++;
+	pull->err = err;
 }
 
 static void on_kept(void *arg, uint32_t which, int err)
@@ -389,8 +405,7 @@ static void on_kept(void *arg, uint32_t which, int err)
 
 	(void)which;
 	if (err)
-		log_unkept(err);
-	pull->unspooled |= err != 0;
+		note_unkept(pull, err);
 	sd_event_source_set_enabled(pull->turn, SD_EVENT_ON);
 }
 
@@ -399,12 +414,17 @@ static void end_pull(struct donate_pull *pull)
 	struct donate *donate = pull->donate;
 
 	log_debug("chunks-fetched", LOG_U("chunks", pull->count), LOG_U("bytes", pull->bytes));
-	if (pull->unspooled)
+	if (pull->unkept)
 		donate->not_before_us = clock_us() + SPOOL_RETRY_US;
+	if (pull->unkept && pull->err != donate->unkept)
+		log_warning("chunks-not-kept", LOG_U("chunks", pull->unkept),
+			    LOG_S("reason", strerror(-pull->err)));
+	donate->unkept = pull->err;
 	donate->pull = NULL;
 	abandon(pull);
 	chunks_report(donate->chunks);
-	wake(donate, 0);
+	if (clock_us() >= donate->not_before_us)
+		wake(donate, 0);
 }
 
 /* Some in each turn of the loop, and as many as the disk is given at a time. */
@@ -423,7 +443,7 @@ static int on_keep(sd_event_source *source, uint64_t us, void *arg)
 		memcpy(bytes.digest, pull->pieces[i].digest, sizeof(bytes.digest));
 		err = chunks_keep(chunks, pull->chunks[i], &bytes, &pull->wait, i);
 		if (err < 0)
-			log_unkept(err);
+			note_unkept(pull, err);
 	}
 	if (pull->kept == pull->count && !pull->wait.pending)
 		end_pull(pull);
@@ -432,20 +452,51 @@ static int on_keep(sd_event_source *source, uint64_t us, void *arg)
 	return 0;
 }
 
+/* Told once for each donor of the chunk. */
+static void leave_out(void *arg, const uint8_t *digest, const char *donor, const char *reason)
+{
+	struct donate_pull *pull = arg;
+	uint32_t i = 0;
+
+	(void)donor;
+	(void)reason;
+	while (i < pull->count && memcmp(pull->pieces[i].digest, digest, MEMORY_DIGEST_LEN))
+		i++;
+	if (i == pull->count)
+		return;
+	memory_arena_abandon(pull->donate->chunks->arena, pull->chunks[i]);
+	pull->bytes -= pull->pieces[i].length;
+	pull->count--;
+	pull->chunks[i] = pull->chunks[pull->count];
+	pull->pieces[i] = pull->pieces[pull->count];
+}
+
+/* What has not come is not wanted again before everything else was. */
+static void put_off(struct donate *donate)
+{
+	donate->rotates = true;
+	donate->not_before_us = clock_us() + RETRY_US;
+	wake(donate, RETRY_US);
+}
+
 static void on_pulled(void *arg, const struct memory_load_progress *progress)
 {
 	struct donate_pull *pull = arg;
 	struct donate *donate = pull->donate;
+	uint32_t wanted = pull->count;
 
-	if (progress->state == MEMORY_LOAD_DONE &&
-	    turn_begin(donate->loop, &pull->turn, on_keep, pull) >= 0)
+	if (progress->state != MEMORY_LOAD_DONE) {
+		memory_loader_missing(donate->chunks->network.loader, pull->transfer, leave_out,
+				      pull);
+		log_warning("chunks-not-fetched", LOG_U("chunks", wanted - pull->count),
+			    LOG_S("reason", progress->reason));
+		put_off(donate);
+	}
+	if (turn_begin(donate->loop, &pull->turn, on_keep, pull) >= 0)
 		return;
-	log_warning("chunks-not-fetched", LOG_U("chunks", pull->count),
-		    LOG_S("reason", progress->reason));
 	donate->pull = NULL;
-	donate->not_before_us = clock_us() + RETRY_US;
 	abandon(pull);
-	wake(donate, RETRY_US);
+	put_off(donate);
 }
 
 static void start_pull(struct donate *donate, struct donate_pull *pull)
@@ -453,154 +504,28 @@ static void start_pull(struct donate *donate, struct donate_pull *pull)
 	static const struct memory_transfer_ops ops = { .quiet = on_pulled };
 	struct memory_load_request request = {
 		.pieces = pull->pieces, .piece_count = pull->count, .group_count = 1,
-		.deadline_ns = PULL_NS, .class = MEMORY_BACKGROUND,
+		.deadline_ns = PULL_NS, .class = MEMORY_BACKGROUND, .partial = true,
 	};
 	char reason[MEMORY_REASON_LEN];
 
 	if (!pull->count) {
 		free(pull);
+		if (donate->rotates)
+			donate_poke(donate);
+		donate->rotates = false;
 		return;
 	}
+	memcpy(donate->last, pull->pieces[pull->count - 1].digest, sizeof(donate->last));
 	pull->wait = (struct chunks_wait){ .kept = on_kept, .arg = pull };
-	if (memory_client_load(donate->chunks->network.client, &request, &ops, pull, reason)) {
+	pull->transfer = memory_loader_load(donate->chunks->network.loader, &request, &ops, pull,
+					    reason);
+	if (pull->transfer) {
 		donate->pull = pull;
 		return;
 	}
-	log_warning("chunks-not-fetched", LOG_S("reason", reason));
+	log_warning("chunks-not-fetched", LOG_U("chunks", pull->count), LOG_S("reason", reason));
 	abandon(pull);
-}
-
-/*
- * Giving up
- */
-
-static void on_released(const struct catalog_result *result, void *arg)
-{
-	struct donate *donate = arg;
-	size_t freed = 0;
-
-	if (result->err == -ECANCELED)
-		return;
-	for (size_t i = 0; i < donate->release_count; i++) {
-		const uint8_t *digest = donate->releasing + i * CATALOG_DIGEST;
-
-		if (catalog_holds(donate->catalog, digest))
-			continue;
-		chunks_free(donate->chunks, digest);
-		freed++;
-	}
-	free(donate->releasing);
-	donate->releasing = NULL;
-	if (freed)
-		log_info("garbage-freed", LOG_U("chunks", freed));
-	chunks_report(donate->chunks);
-	if (result->err)
-		wake(donate, RETRY_US);
-}
-
-static void release_garbage(struct donate *donate)
-{
-	uint8_t *digests;
-	size_t count;
-
-	if (donate->releasing || donate->shedding ||
-	    catalog_garbage(donate->catalog, &digests, &count))
-		return;
-	donate->releasing = digests;
-	donate->release_count = count;
-	if (count && !catalog_release(donate->catalog, digests, count, on_released, donate))
-		return;
-	free(digests);
-	donate->releasing = NULL;
-}
-
-static bool held_elsewhere(struct donate *donate, const uint8_t *digest)
-{
-	struct catalog_holder holders[CATALOG_REPLICAS_MAX];
-	size_t count = catalog_chunk_holders(donate->catalog, digest, holders,
-					     CATALOG_REPLICAS_MAX);
-
-	for (size_t i = 0; i < count && i < CATALOG_REPLICAS_MAX; i++)
-		if (holders[i].live && strcmp(holders[i].host, donate->chunks->host.name))
-			return true;
-	return false;
-}
-
-static void on_shed(const struct catalog_result *result, void *arg)
-{
-	struct donate *donate = arg;
-	size_t freed = 0;
-
-	if (result->err == -ECANCELED)
-		return;
-	for (size_t i = 0; i < donate->shed_count; i++) {
-		const uint8_t *digest = donate->shedding + i * CATALOG_DIGEST;
-
-		/* Somebody who pushed it again meanwhile has said that it is held. */
-		if (catalog_holds(donate->catalog, digest))
-			continue;
-		if (result->err || !held_elsewhere(donate, digest)) {
-			catalog_hold(donate->catalog, digest);
-			continue;
-		}
-		chunks_free(donate->chunks, digest);
-		freed++;
-	}
-	free(donate->shedding);
-	donate->shedding = NULL;
-	log_debug("chunks-given-up", LOG_U("chunks", freed), LOG_U("of", donate->shed_count));
-	chunks_report(donate->chunks);
-}
-
-static void on_lost(const struct catalog_result *result, void *arg)
-{
-	struct donate *donate = arg;
-
-	if (!result->err && !catalog_sync(donate->catalog, on_shed, donate))
-		return;
-	on_shed(result->err ? result : &(struct catalog_result){ .err = -ENOMEM }, donate);
-}
-
-struct surplus {
-	struct donate *donate;
-	uint8_t *digests; /* room for SHED_MAX */
-	size_t count;
-};
-
-/* What some model needs and the pass did not mark. */
-static void see_chunk(void *arg, const struct memory_chunk *chunk)
-{
-	struct surplus *surplus = arg;
-	struct donate *donate = surplus->donate;
-	const struct catalog_chunk *known;
-
-	if (surplus->count == SHED_MAX || chunk->mark == donate->passes)
-		return;
-	known = catalog_chunk_find(donate->catalog, chunk->digest);
-	if (known && known->references && !chunks_storing(donate->chunks, chunk->digest))
-		memcpy(surplus->digests + surplus->count++ * CATALOG_DIGEST, chunk->digest,
-		       CATALOG_DIGEST);
-}
-
-static void shed_surplus(struct donate *donate)
-{
-	struct surplus surplus = { .donate = donate };
-
-	if (donate->shedding || donate->releasing)
-		return;
-	surplus.digests = calloc(SHED_MAX, CATALOG_DIGEST);
-	if (surplus.digests)
-		memory_arena_each(donate->chunks->arena, see_chunk, &surplus);
-	if (!surplus.count) {
-		free(surplus.digests);
-		return;
-	}
-	donate->shedding = surplus.digests;
-	donate->shed_count = surplus.count;
-	for (size_t i = 0; i < donate->shed_count; i++)
-		catalog_lose(donate->catalog, donate->shedding + i * CATALOG_DIGEST);
-	if (catalog_flush(donate->catalog, on_lost, donate))
-		on_lost(&(struct catalog_result){ .err = -ENOMEM }, donate);
+	put_off(donate);
 }
 
 /*
@@ -613,6 +538,7 @@ static void free_pass(struct donate_pass *pass)
 		manifest_put(pass->models[i].manifest);
 	placing_close(&pass->placing);
 	sd_event_source_disable_unref(pass->turn);
+	replicas_free(&pass->replicas);
 	free(pass->models);
 	free(pass->ids);
 	free(pass);
@@ -627,10 +553,12 @@ static void end_pass(struct donate *donate)
 	if (pass->pull)
 		start_pull(donate, pass->pull);
 	/* What has come meanwhile is not marked: it is for the next pass, which follows. */
-	if (!pass->err && pass->donor_count &&
-	    pass->changes == catalog_changes(donate->catalog))
-		shed_surplus(donate);
-	release_garbage(donate);
+	giving_begin(&donate->giving,
+		     !pass->err && pass->donor_count &&
+				     pass->changes == catalog_changes(donate->catalog) ?
+			     donate->passes :
+			     0,
+		     pass->changes);
 	free_pass(pass);
 	wake(donate, PERIOD_US);
 }
@@ -664,6 +592,18 @@ static bool go_on(struct donate_pass *pass)
 	return false;
 }
 
+/* How many copies each model is to have, and then the models. False: not yet. */
+static bool list_pass(struct donate_pass *pass)
+{
+	int ret = pass->listed ? 0 : replicas_look(&pass->replicas);
+
+	if (ret < 0)
+		pass->err = ret;
+	else if (!ret && !pass->listed)
+		list_models(pass);
+	return ret <= 0;
+}
+
 static int on_pass(sd_event_source *source, uint64_t us, void *arg)
 {
 	struct donate_pass *pass = arg;
@@ -672,6 +612,10 @@ static int on_pass(sd_event_source *source, uint64_t us, void *arg)
 	(void)source;
 	(void)us;
 	turns_name("donate: models");
+	if (!list_pass(pass)) {
+		pass->us += clock_us() - begin;
+		return 0;
+	}
 	while (!pass->err && pass->next < pass->model_count && go_on(pass) && !turns_over())
 		;
 	pass->us += clock_us() - begin;
@@ -691,13 +635,15 @@ static void begin_pass(struct donate *donate)
 	pass->donate = donate;
 	pass->changes = catalog_changes(donate->catalog);
 	pass->self = id_of(donate->chunks->host.name);
-	if (!donate->pull && donate->chunks->network.client && clock_us() >= donate->not_before_us)
+	if (!donate->pull && donate->chunks->network.loader && clock_us() >= donate->not_before_us)
 		pass->pull = calloc(1, sizeof(*pass->pull));
+	pass->passes_over = pass->pull && donate->rotates;
 	if (pass->pull)
 		pass->pull->donate = donate;
 	catalog_host_each(donate->catalog, see_host, pass);
+	pass->listed = !pass->donor_count;
 	if (pass->donor_count)
-		list_models(pass);
+		pass->err = replicas_begin(&pass->replicas, donate->catalog);
 	if (!pass->err)
 		pass->err = turn_begin(donate->loop, &pass->turn, on_pass, pass);
 	if (pass->err)
@@ -721,7 +667,6 @@ static int on_time(sd_event_source *source, uint64_t us, void *arg)
 	turns_name("donate");
 	tell_heat(donate);
 	peers_update(donate->peers, donate->catalog);
-	manifests_sweep(donate->catalog);
 	/* One that is under way may have looked already: there is another one after it. */
 	if (donate->pass)
 		wake(donate, POKE_US);
@@ -732,6 +677,12 @@ static int on_time(sd_event_source *source, uint64_t us, void *arg)
 	return 0;
 }
 
+static void on_given(void *arg, int err)
+{
+	if (err)
+		wake(arg, RETRY_US);
+}
+
 int donate_open(struct donate *donate, sd_event *loop, struct catalog *catalog,
 		struct chunks *chunks, struct peers *peers, struct heat *heat)
 {
@@ -740,8 +691,10 @@ int donate_open(struct donate *donate, sd_event *loop, struct catalog *catalog,
 	*donate = (struct donate){
 		.loop = loop, .catalog = catalog, .chunks = chunks, .peers = peers, .heat = heat,
 	};
-	err = sd_event_add_time(loop, &donate->timer, CLOCK_MONOTONIC, clock_us(), ACCURACY_US,
-				on_time, donate);
+	err = giving_open(&donate->giving, loop, catalog, chunks, on_given, donate);
+	if (!err)
+		err = sd_event_add_time(loop, &donate->timer, CLOCK_MONOTONIC, clock_us(),
+					ACCURACY_US, on_time, donate);
 	return err < 0 ? err : 0;
 }
 
@@ -758,7 +711,6 @@ void donate_close(struct donate *donate)
 	if (donate->pull)
 		abandon(donate->pull);
 	sd_event_source_disable_unref(donate->timer);
-	free(donate->releasing);
-	free(donate->shedding);
+	giving_close(&donate->giving);
 	*donate = (struct donate){ 0 };
 }

@@ -5,14 +5,11 @@
  * whose, fetches those of its own that it lacks from whoever has them, and gives up what
  * nobody needs or others are to hold. Models that hosts read often have further copies
  * while there is room (replicas.h).
- *
- * Giving up a chunk that is needed elsewhere takes three steps, so that two hosts that give
- * up the last two copies at the same time both notice: say that it is not held any more;
- * look who holds it then; free it, or say that it is held after all.
  */
 #ifndef DISTMINDD_DONATE_H
 #define DISTMINDD_DONATE_H
 
+#include "giving.h"
 #include "heat.h"
 #include "peers.h"
 
@@ -27,9 +24,12 @@ struct donate {
 	uint64_t passes;	  /* how many there were, with that one */
 	struct donate_pull *pull; /* under way */
 	uint64_t not_before_us;	  /* no pull, after one that failed */
+	int unkept;		  /* why chunks of the last one were not kept; 0: all were */
+	/* After one that failed each begins behind the last chunk of the one before, to the end. */
+	bool rotates;
+	uint8_t last[MEMORY_DIGEST_LEN];
 	uint64_t pass_us;	  /* how much of the loop's time the last one took */
-	uint8_t *releasing, *shedding; /* digests, while the catalog works on them */
-	size_t release_count, shed_count;
+	struct giving giving;	  /* what is given up after a pass */
 };
 
 int donate_open(struct donate *donate, sd_event *loop, struct catalog *catalog,

@@ -15,7 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TURN_BYTES (4U << 20)
+#define COPY_BYTES (4U << 20) /* that a worker copies before the loop hears of it */
+#define CHUNKS_LOOKED 16 /* between two looks at the clock */
+#define DEVICE_CHANGED "the RDMA device has gone, or another one has come: try again"
 #define NAMED_CHUNKS 3 /* in the reason of a failure */
 #define RELOAD_US 2000 /* until it is looked again whether the spool had it */
 #define COPIES_TRIED 4 /* of one chunk on this host: arena, cache, other weights, and one more */
@@ -23,7 +25,9 @@
 /* A chunk that this host has. */
 struct local {
 	uint32_t chunk;
+	uint32_t tries; /* copies that were damaged */
 	const void *bytes;
+	uint8_t *place; /* where it is being copied to */
 	/* One of these, or neither: */
 	struct memory_chunk *pin; /* of the arena */
 	struct cache_chunk *cached;
@@ -35,24 +39,44 @@ struct fill {
 	struct fill_request request;
 	struct fill_ops ops;
 	void *arg;
+	/*
+	 * Where all chunks are is found in turns; in which order to read them is worked out by a
+	 * worker; then it is ready, and when it is started bytes move. At its end, what it holds is
+	 * let go in turns.
+	 */
+	enum fill_step { FILL_LOOKS, FILL_ORDERS, FILL_READY, FILL_MOVES, FILL_LEAVES } step;
+	uint32_t looked; /* chunks */
 	struct local *locals;
-	uint32_t local_count, local_next;
+	uint32_t local_count, local_next, local_left;
 	struct memory_piece *pieces;
 	uint32_t piece_count;
 	uint64_t read_bytes, copied_bytes;
+	struct memory_loader *loader; /* of the network as it was when donors were looked for */
+	double bandwidth[MEMORY_DONORS_MAX];
+	uint32_t donor_count, segment;
+	struct memory_load *load; /* of the pieces, until it is submitted; owned */
+	struct worker_job job; /* the worker's, as what it works on: the pieces, or copies */
+	bool working;
+	uint32_t copies, copied; /* from local_next on: to be copied, and those that were right */
+	int order_err;
+	char order_reason[MEMORY_REASON_LEN];
 	struct memory_transfer *transfer; /* NULL: none, or quiet */
 	struct memory_transfer *repair; /* of a chunk whose copy on this host is damaged; so too */
 	sd_event_source *turn;
-	uint32_t remote_done, remote_clear; /* groups */
-	uint32_t told, clear_told;
-	bool remote_ended, ended;
+	uint32_t remote_done, told; /* groups */
+	bool started, remote_ended, ended;
 	int err;
 	char reason[MEMORY_REASON_LEN];
 };
 
-static struct memory_client *client_of(const struct fill *fill)
+static struct fill *fill_of(struct worker_job *job)
 {
-	return fill->chunks->network.client;
+	return (struct fill *)((char *)job - offsetof(struct fill, job));
+}
+
+static struct memory_loader *loader_of(const struct fill *fill)
+{
+	return fill->chunks->network.loader;
 }
 
 static void unpin(struct fill *fill, struct local *local, bool damaged)
@@ -69,9 +93,12 @@ void fill_destroy(struct fill *fill)
 {
 	if (!fill)
 		return;
-	for (uint32_t i = 0; i < fill->local_count; i++)
+	if (fill->working)
+		worker_cancel(fill->chunks->worker, &fill->job);
+	for (uint32_t i = fill->local_left; i < fill->local_count; i++)
 		unpin(fill, &fill->locals[i], false);
 	sd_event_source_disable_unref(fill->turn);
+	memory_load_destroy(fill->load);
 	free(fill->locals);
 	free(fill->pieces);
 	free(fill);
@@ -86,7 +113,7 @@ static bool find_local(struct fill *fill, const struct model_chunk *chunk, struc
 	const uint8_t *digest = chunk->digest.bytes;
 	struct cache *cache = fill->chunks->cache;
 
-	*local = (struct local){ 0 };
+	local->bytes = NULL;
 	/* A manifest may be wrong about the size of what has that digest. */
 	if (!memory_arena_pin(fill->chunks->arena, digest, &local->pin)) {
 		local->bytes = local->pin->data;
@@ -121,7 +148,7 @@ static int lacking(struct fill *fill, const struct model_chunk *chunk, char *rea
 	/* What the catalog says of this host may be a moment old. */
 	if (!count || (count == 1 && !strcmp(holder.host, fill->chunks->host.name)))
 		snprintf(reason, MEMORY_REASON_LEN,
-			 "chunk %s is held by nobody: push the model again", text);
+			 "chunk %s is held by nobody: delete the model and push it again", text);
 	else
 		snprintf(reason, MEMORY_REASON_LEN, "chunk %s is held by %s, which %s", text,
 			 holder.host,
@@ -138,7 +165,7 @@ static void add_piece(struct fill *fill, uint32_t chunk, const uint32_t *donors,
 	*piece = (struct memory_piece){
 		.length = source->size,
 		.address = (uintptr_t)fill->request.place(fill->arg, chunk),
-		.lkey = fill->request.lkey, .checksum = source->checksum,
+		.lkey = fill->request.registration->lkey, .checksum = source->checksum,
 		.group = grouping_find(fill->request.grouping, chunk),
 		.donor_count = count,
 	};
@@ -147,36 +174,31 @@ static void add_piece(struct fill *fill, uint32_t chunk, const uint32_t *donors,
 	fill->read_bytes += source->size;
 }
 
-static int find_sources(struct fill *fill, char *reason)
+/* 0: all is found; 1: there is more to look for, in another turn. */
+static int find_sources(struct fill *fill)
 {
 	const struct model_manifest *manifest = fill->request.manifest;
 	uint32_t donors[MEMORY_REPLICAS_MAX], count;
 
-	for (uint32_t i = 0; i < manifest->chunk_count; i++) {
+	while (fill->looked < manifest->chunk_count) {
+		uint32_t i = fill->looked++;
 		const uint8_t *digest = manifest->chunks[i].digest.bytes;
 		struct local *local = &fill->locals[fill->local_count];
 
+		*local = (struct local){ .chunk = i };
 		if (find_local(fill, &manifest->chunks[i], local)) {
-			local->chunk = i;
 			fill->local_count++;
 			fill->copied_bytes += manifest->chunks[i].size;
 		} else {
 			count = peers_of_chunk(fill->peers, fill->chunks->catalog, digest, donors);
 			if (!count)
-				return lacking(fill, &manifest->chunks[i], reason);
+				return lacking(fill, &manifest->chunks[i], fill->reason);
 			add_piece(fill, i, donors, count);
 		}
+		if (fill->looked % CHUNKS_LOOKED == 0 && turns_over())
+			return 1;
 	}
 	return 0;
-}
-
-static double bandwidth_of(const struct fill *fill, uint32_t donor)
-{
-	struct memory_reader_donor stats;
-
-	if (memory_client_donor_stats(client_of(fill), donor, &stats) || !stats.bandwidth)
-		return 1e9;
-	return (double)stats.bandwidth;
 }
 
 static void prefer(struct memory_piece *piece, uint32_t donor)
@@ -217,7 +239,7 @@ static int order_pieces(struct fill *fill)
 				continue;
 			known[donor] = true;
 			donors[donor_count++] = (struct sharding_donor){
-				.id = donor, .bandwidth = bandwidth_of(fill, donor),
+				.id = donor, .bandwidth = fill->bandwidth[donor],
 			};
 		}
 	}
@@ -238,34 +260,123 @@ out:
 	return err;
 }
 
-struct fill *fill_create(struct chunks *chunks, struct peers *peers,
-			 const struct fill_request *request, const struct fill_ops *ops, void *arg,
-			 int *err, char *reason)
+/* What a transfer of the pieces is asked for. */
+static struct memory_load_request load_request(const struct fill *fill)
 {
-	uint32_t count = request->manifest->chunk_count;
-	struct fill *fill = calloc(1, sizeof(*fill));
+	return (struct memory_load_request){
+		.pieces = fill->pieces, .piece_count = fill->piece_count,
+		.group_count = fill->request.grouping->count, .allowed = fill->request.allowed,
+		.deadline_ns = fill->request.deadline_ns,
+		.class = fill->request.class,
+		.check = fill->request.verify ? MEMORY_CHECK_DIGEST : MEMORY_CHECK_CHECKSUM,
+	};
+}
 
-	*err = -ENOMEM;
-	snprintf(reason, MEMORY_REASON_LEN, "out of memory");
-	if (!fill)
-		return NULL;
-	fill->chunks = chunks;
-	fill->peers = peers;
-	fill->request = *request;
-	if (!fill->request.allowed)
-		fill->request.allowed = request->grouping->count;
-	fill->ops = *ops;
-	fill->arg = arg;
-	fill->locals = calloc(count + 1, sizeof(*fill->locals));
-	fill->pieces = calloc(count + 1, sizeof(*fill->pieces));
-	if (fill->locals && fill->pieces)
-		*err = find_sources(fill, reason);
-	if (!*err && fill->piece_count)
-		*err = order_pieces(fill);
-	if (!*err)
-		return fill;
+static void order(struct worker_job *job)
+{
+	struct fill *fill = fill_of(job);
+	struct memory_load_request request;
+
+	fill->order_err = order_pieces(fill);
+	snprintf(fill->order_reason, sizeof(fill->order_reason), "%s", strerror(-fill->order_err));
+	if (fill->order_err)
+		return;
+	request = load_request(fill);
+	fill->load = memory_load_create(&request, fill->donor_count, fill->segment,
+					fill->order_reason);
+	fill->order_err = fill->load ? 0 : -EINVAL;
+}
+
+/* What it holds is let go, in turns if it is much; then it is gone, and that is said. */
+static void leave(struct fill *fill)
+{
+	fill->step = FILL_LEAVES;
+	sd_event_source_set_enabled(fill->turn, SD_EVENT_ON);
+	while (fill->local_left < fill->local_count) {
+		unpin(fill, &fill->locals[fill->local_left++], false);
+		if (fill->local_left % CHUNKS_LOOKED == 0 && turns_over())
+			return;
+	}
+	if (fill->started)
+		fill->ops.quiet(fill->arg);
+	else
+		fill->ops.ready(fill->arg, fill->err, fill->reason);
 	fill_destroy(fill);
-	return NULL;
+}
+
+static void be_ready(struct fill *fill)
+{
+	if (fill->err) {
+		leave(fill);
+		return;
+	}
+	fill->step = FILL_READY;
+	sd_event_source_set_enabled(fill->turn, SD_EVENT_OFF);
+	fill->ops.ready(fill->arg, 0, "");
+}
+
+static void on_ordered(struct worker_job *job, bool dropped)
+{
+	struct fill *fill = fill_of(job);
+
+	fill->working = false;
+	if (dropped)
+		return;
+	if (!fill->err && fill->order_err) {
+		fill->err = fill->order_err;
+		snprintf(fill->reason, sizeof(fill->reason), "%s", fill->order_reason);
+	}
+	be_ready(fill);
+}
+
+static void begin_order(struct fill *fill)
+{
+	struct memory_reader_donor stats;
+
+	memory_loader_shape(fill->loader, &fill->donor_count, &fill->segment);
+	for (uint32_t i = 0; i < fill->donor_count; i++) {
+		bool known = !memory_loader_donor_stats(fill->loader, i, &stats);
+
+		fill->bandwidth[i] = known && stats.bandwidth ? (double)stats.bandwidth : 1e9;
+	}
+	fill->step = FILL_ORDERS;
+	sd_event_source_set_enabled(fill->turn, SD_EVENT_OFF);
+	fill->job = (struct worker_job){ .work = order, .done = on_ordered };
+	fill->working = true;
+	worker_add(fill->chunks->worker, &fill->job);
+}
+
+/*
+ * A device that goes takes its donors along, and the registration. READs into memory that the
+ * device of now does not know would fail, and with them all others of the same connection.
+ */
+static bool may_read(const struct fill *fill)
+{
+	return fill->loader == loader_of(fill) &&
+	       (!fill->chunks->network.fabric || fill->request.registration->mr);
+}
+
+static bool is_connected(struct fill *fill)
+{
+	if (!fill->piece_count || may_read(fill))
+		return true;
+	fill->err = -ENODEV;
+	snprintf(fill->reason, sizeof(fill->reason), "%s", DEVICE_CHANGED);
+	return false;
+}
+
+static void look(struct fill *fill)
+{
+	int ret = fill->err ? 0 : find_sources(fill);
+
+	if (ret > 0)
+		return;
+	if (ret < 0)
+		fill->err = ret;
+	if (!fill->err && is_connected(fill) && fill->piece_count)
+		begin_order(fill);
+	else
+		be_ready(fill);
 }
 
 uint64_t fill_read_bytes(const struct fill *fill)
@@ -276,6 +387,11 @@ uint64_t fill_read_bytes(const struct fill *fill)
 uint64_t fill_copied_bytes(const struct fill *fill)
 {
 	return fill->copied_bytes;
+}
+
+bool fill_is_busy(const struct fill *fill)
+{
+	return fill->working;
 }
 
 /*
@@ -292,8 +408,8 @@ static uint32_t local_done(const struct fill *fill)
 /* Is there something to copy, and a place for it? */
 static bool may_copy(const struct fill *fill)
 {
-	return !fill->err && !fill->repair && fill->local_next < fill->local_count &&
-	       local_done(fill) < fill->request.allowed;
+	return !fill->err && !fill->repair && !fill->working && fill->started &&
+	       fill->local_next < fill->local_count && local_done(fill) < fill->request.allowed;
 }
 
 static uint32_t smaller(uint32_t a, uint32_t b)
@@ -309,34 +425,27 @@ static void fail(struct fill *fill, int err, const char *reason)
 	if (reason != fill->reason)
 		snprintf(fill->reason, sizeof(fill->reason), "%s", reason);
 	if (fill->transfer && !fill->remote_ended)
-		memory_client_cancel(client_of(fill), fill->transfer);
+		memory_loader_cancel(loader_of(fill), fill->transfer);
 	if (fill->repair)
-		memory_client_cancel(client_of(fill), fill->repair);
+		memory_loader_cancel(loader_of(fill), fill->repair);
 }
 
 /* May be the end of the fill. */
 static void advance(struct fill *fill)
 {
 	uint32_t done = smaller(local_done(fill), fill->remote_done);
-	uint32_t clear = smaller(local_done(fill), fill->remote_clear);
 
 	if (!fill->err && done > fill->told) {
 		fill->told = done;
 		fill->ops.groups(fill->arg, done);
 	}
-	if (!fill->err && clear > fill->clear_told && fill->ops.clear) {
-		fill->clear_told = clear;
-		fill->ops.clear(fill->arg, clear);
-	}
-	if (!fill->ended && fill->remote_ended &&
+	if (!fill->ended && fill->remote_ended && !fill->working &&
 	    (fill->err || fill->local_next == fill->local_count)) {
 		fill->ended = true;
 		fill->ops.ended(fill->arg, fill->err, fill->reason);
 	}
-	if (!fill->ended || fill->transfer || fill->repair)
-		return;
-	fill->ops.quiet(fill->arg);
-	fill_destroy(fill);
+	if (fill->ended && !fill->transfer && !fill->repair)
+		leave(fill);
 }
 
 static void on_group(void *arg, uint32_t group)
@@ -344,14 +453,6 @@ static void on_group(void *arg, uint32_t group)
 	struct fill *fill = arg;
 
 	fill->remote_done = group + 1;
-	advance(fill);
-}
-
-static void on_clear(void *arg, uint32_t group)
-{
-	struct fill *fill = arg;
-
-	fill->remote_clear = group + 1;
 	advance(fill);
 }
 
@@ -387,7 +488,7 @@ static void on_ended(void *arg, const struct memory_load_progress *progress)
 	if (progress->state == MEMORY_LOAD_FAILED && !fill->err) {
 		snprintf(fill->reason, sizeof(fill->reason), "%s", progress->reason);
 		if (progress->err != -ECANCELED)
-			memory_client_missing(client_of(fill), fill->transfer, name_missing,
+			memory_loader_missing(loader_of(fill), fill->transfer, name_missing,
 					      &missing);
 		fail(fill, progress->err, fill->reason);
 	}
@@ -398,8 +499,7 @@ static void on_quiet(void *arg, const struct memory_load_progress *progress)
 {
 	struct fill *fill = arg;
 
-	if (progress->spoiled && !fill->err)
-		fill->ops.spoiled(fill->arg);
+	(void)progress;
 	fill->transfer = NULL;
 	advance(fill);
 }
@@ -408,6 +508,8 @@ static void on_quiet(void *arg, const struct memory_load_progress *progress)
  * Copies. One that is damaged is not told to anybody: the chunk is looked for elsewhere on this
  * host, and if that is in vain read from others.
  */
+
+static void copy_some(struct fill *fill);
 
 static void on_repaired(void *arg, const struct memory_load_progress *progress)
 {
@@ -418,8 +520,7 @@ static void on_repaired(void *arg, const struct memory_load_progress *progress)
 		fill->local_next++;
 	else
 		fail(fill, progress->err, progress->reason);
-	if (may_copy(fill))
-		sd_event_source_set_enabled(fill->turn, SD_EVENT_ON);
+	copy_some(fill);
 	advance(fill);
 }
 
@@ -431,7 +532,7 @@ static void repair(struct fill *fill, uint32_t chunk)
 	struct memory_piece piece = {
 		.length = source->size, .checksum = source->checksum,
 		.address = (uintptr_t)fill->request.place(fill->arg, chunk),
-		.lkey = fill->request.lkey,
+		.lkey = fill->request.registration->lkey,
 	};
 	struct memory_load_request request = {
 		.pieces = &piece, .piece_count = 1, .group_count = 1,
@@ -440,22 +541,28 @@ static void repair(struct fill *fill, uint32_t chunk)
 	};
 	char reason[MEMORY_REASON_LEN], text[MODEL_DIGEST_TEXT_LEN];
 
+	if (!may_read(fill)) {
+		fail(fill, -ENODEV, DEVICE_CHANGED);
+		return;
+	}
 	memcpy(piece.digest, source->digest.bytes, MEMORY_DIGEST_LEN);
 	piece.donor_count = peers_of_chunk(fill->peers, fill->chunks->catalog,
 					   source->digest.bytes, piece.donors);
 	if (piece.donor_count) {
-		fill->repair = memory_client_load(client_of(fill), &request, &ops,
+		fill->repair = memory_loader_load(loader_of(fill), &request, &ops,
 						  fill, reason);
 	} else {
 		model_digest_format(&source->digest, text);
 		snprintf(reason, sizeof(reason),
-			 "chunk %s is damaged on %s, and nobody else has it: push the model again",
+			 "chunk %s is damaged on %s, and nobody else has it: delete the model and "
+			 "push it again",
 			 text, fill->chunks->host.name);
 	}
 	if (!fill->repair)
 		fail(fill, -EBADMSG, reason);
 }
 
+/* By a worker, as the copies. */
 static bool is_right(const struct fill *fill, const struct model_chunk *chunk, const void *bytes)
 {
 	if (fill->request.verify)
@@ -480,93 +587,164 @@ static void accuse(struct fill *fill, struct local *local)
 		fill->request.lied(fill->arg, bytes);
 }
 
-/* False: it is not there yet, or cannot be. */
-static bool copy(struct fill *fill, struct local *local)
+static void copy(struct worker_job *job)
+{
+	struct fill *fill = fill_of(job);
+
+	for (fill->copied = 0; fill->copied < fill->copies; fill->copied++) {
+		const struct local *local = &fill->locals[fill->local_next + fill->copied];
+		const struct model_chunk *chunk = &fill->request.manifest->chunks[local->chunk];
+
+		memcpy(local->place, local->bytes, chunk->size);
+		if (!is_right(fill, chunk, local->place))
+			return;
+	}
+}
+
+static void on_copied(struct worker_job *job, bool dropped)
+{
+	struct fill *fill = fill_of(job);
+	struct local *local;
+
+	fill->working = false;
+	if (dropped)
+		return;
+	turns_name("load: copy");
+	for (uint32_t i = 0; i < fill->copied; i++)
+		unpin(fill, &fill->locals[fill->local_next++], false);
+	if (fill->copied < fill->copies) {
+		local = &fill->locals[fill->local_next];
+		accuse(fill, local);
+		local->bytes = NULL;
+		local->tries++;
+	}
+	copy_some(fill);
+	advance(fill);
+}
+
+/* Where is the next one, if not where it was? False: it is not there yet, or cannot be. */
+static bool find_again(struct fill *fill, struct local *local)
 {
 	const struct model_chunk *chunk = &fill->request.manifest->chunks[local->chunk];
-	uint8_t *place = fill->request.place(fill->arg, local->chunk);
-	uint32_t index = local->chunk;
-	bool found = local->bytes;
 
-	for (int i = 0; i < COPIES_TRIED; i++) {
-		if (!found)
-			found = find_local(fill, chunk, local);
-		local->chunk = index;
-		if (!found)
-			break;
-		memcpy(place, local->bytes, chunk->size);
-		if (is_right(fill, chunk, place)) {
-			unpin(fill, local, false);
-			return true;
-		}
-		accuse(fill, local);
-		found = false;
-	}
-	local->bytes = NULL;
-	if (!chunks_reloading(fill->chunks, chunk->digest.bytes))
-		repair(fill, index);
-	else
+	if (local->tries < COPIES_TRIED && find_local(fill, chunk, local))
+		return true;
+	local->tries = 0;
+	if (!chunks_reloading(fill->chunks, chunk->digest.bytes)) {
+		repair(fill, local->chunk);
+	} else {
 		sd_event_source_set_time(fill->turn, clock_us() + RELOAD_US);
+		sd_event_source_set_enabled(fill->turn, SD_EVENT_ON);
+	}
 	return false;
+}
+
+/* A few of those that have a place. */
+static void copy_some(struct fill *fill)
+{
+	const struct fill_request *request = &fill->request;
+	uint64_t bytes = 0;
+	uint32_t i;
+
+	if (!may_copy(fill))
+		return;
+	if (!fill->locals[fill->local_next].bytes &&
+	    !find_again(fill, &fill->locals[fill->local_next]))
+		return;
+	for (i = fill->local_next; i < fill->local_count && bytes < COPY_BYTES; i++) {
+		struct local *local = &fill->locals[i];
+
+		if (!local->bytes || grouping_find(request->grouping, local->chunk) >=
+					     request->allowed)
+			break;
+		local->place = request->place(fill->arg, local->chunk);
+		bytes += request->manifest->chunks[local->chunk].size;
+	}
+	fill->copies = i - fill->local_next;
+	fill->job = (struct worker_job){ .work = copy, .done = on_copied };
+	fill->working = true;
+	worker_add(fill->chunks->worker, &fill->job);
 }
 
 static int on_turn(sd_event_source *source, uint64_t us, void *arg)
 {
-	const struct model_manifest *manifest;
 	struct fill *fill = arg;
-	uint64_t bytes = 0;
 
 	(void)us;
-	turns_name("load: copy");
 	sd_event_source_set_time(source, 0);
-	manifest = fill->request.manifest;
-	while (may_copy(fill) && bytes < TURN_BYTES && !(bytes && turns_over())) {
-		bytes += manifest->chunks[fill->locals[fill->local_next].chunk].size;
-		if (!copy(fill, &fill->locals[fill->local_next]))
-			break;
-		fill->local_next++;
-	}
-	if (!may_copy(fill))
+	switch (fill->step) {
+	case FILL_LOOKS:
+		turns_name("load: sources");
+		look(fill);
+		break;
+	case FILL_MOVES:
+		turns_name("load: copy");
 		sd_event_source_set_enabled(source, SD_EVENT_OFF);
-	advance(fill);
+		copy_some(fill);
+		advance(fill);
+		break;
+	case FILL_READY: /* and has failed before it was started */
+	case FILL_LEAVES:
+		turns_name("load: end");
+		leave(fill);
+		break;
+	case FILL_ORDERS:
+		sd_event_source_set_enabled(source, SD_EVENT_OFF);
+		break;
+	}
 	return 0;
 }
 
-int fill_start(struct fill *fill, sd_event *loop, char *reason)
+struct fill *fill_create(struct chunks *chunks, struct peers *peers, sd_event *loop,
+			 const struct fill_request *request, const struct fill_ops *ops, void *arg)
+{
+	uint32_t count = request->manifest->chunk_count;
+	struct fill *fill = calloc(1, sizeof(*fill));
+
+	if (!fill)
+		return NULL;
+	fill->chunks = chunks;
+	fill->peers = peers;
+	fill->loader = loader_of(fill);
+	fill->request = *request;
+	if (!fill->request.allowed)
+		fill->request.allowed = request->grouping->count;
+	fill->ops = *ops;
+	fill->arg = arg;
+	fill->locals = calloc(count + 1, sizeof(*fill->locals));
+	fill->pieces = calloc(count + 1, sizeof(*fill->pieces));
+	if (fill->locals && fill->pieces && !turn_begin(loop, &fill->turn, on_turn, fill))
+		return fill;
+	fill_destroy(fill);
+	return NULL;
+}
+
+bool fill_start(struct fill *fill)
 {
 	static const struct memory_transfer_ops ops = {
-		.group_done = on_group, .group_clear = on_clear, .ended = on_ended,
-		.quiet = on_quiet,
+		.group_done = on_group, .ended = on_ended, .quiet = on_quiet,
 	};
-	struct memory_load_request request = {
-		.pieces = fill->pieces, .piece_count = fill->piece_count,
-		.group_count = fill->request.grouping->count, .allowed = fill->request.allowed,
-		.deadline_ns = fill->request.deadline_ns,
-		.class = fill->request.class,
-		.check = fill->request.verify ? MEMORY_CHECK_DIGEST : MEMORY_CHECK_CHECKSUM,
-	};
-	int err;
+	struct memory_load_request request = load_request(fill);
 
-	err = turn_begin(loop, &fill->turn, on_turn, fill);
-	if (err < 0) {
-		snprintf(reason, MEMORY_REASON_LEN, "%s", strerror(-err));
-		goto err_destroy;
-	}
-	if (fill->piece_count) {
-		fill->transfer = memory_client_load(client_of(fill), &request, &ops, fill,
-						    reason);
-		err = -EINVAL;
-		if (!fill->transfer)
-			goto err_destroy;
-	} else {
-		fill->remote_done = fill->remote_clear = fill->request.grouping->count;
+	if (!fill->err && is_connected(fill) && fill->piece_count) {
+		fill->transfer = memory_loader_submit(loader_of(fill), fill->load, &request, &ops,
+						      fill, fill->reason);
+		fill->load = NULL;
+		fill->err = fill->transfer ? 0 : -EINVAL;
+		/* Somebody may have come since the load was made. */
+		if (!fill->err)
+			memory_loader_extend(loader_of(fill), fill->transfer, request.class,
+					     request.deadline_ns);
+	} else if (!fill->err) {
+		fill->remote_done = fill->request.grouping->count;
 		fill->remote_ended = true;
 	}
-	return 0;
-
-err_destroy:
-	fill_destroy(fill);
-	return err;
+	if (!fill->err) {
+		fill->step = FILL_MOVES;
+		fill->started = true;
+	}
+	sd_event_source_set_enabled(fill->turn, SD_EVENT_ON);
+	return fill->started;
 }
 
 void fill_allow(struct fill *fill, uint32_t groups)
@@ -575,22 +753,27 @@ void fill_allow(struct fill *fill, uint32_t groups)
 		return;
 	fill->request.allowed = groups;
 	if (fill->transfer && !fill->remote_ended)
-		memory_client_allow(client_of(fill), fill->transfer, groups);
+		memory_loader_allow(loader_of(fill), fill->transfer, groups);
 	if (may_copy(fill))
 		sd_event_source_set_enabled(fill->turn, SD_EVENT_ON);
 }
 
 void fill_extend(struct fill *fill, enum memory_class class, uint64_t deadline_ns)
 {
+	if (class < fill->request.class)
+		fill->request.class = class;
+	if (deadline_ns > fill->request.deadline_ns)
+		fill->request.deadline_ns = deadline_ns;
 	if (fill->transfer && !fill->remote_ended)
-		memory_client_extend(client_of(fill), fill->transfer, class, deadline_ns);
+		memory_loader_extend(loader_of(fill), fill->transfer, class, deadline_ns);
 	if (fill->repair)
-		memory_client_extend(client_of(fill), fill->repair, class, deadline_ns);
+		memory_loader_extend(loader_of(fill), fill->repair, class, deadline_ns);
 }
 
-void fill_cancel(struct fill *fill)
+void fill_fail(struct fill *fill, int err, const char *reason)
 {
-	fail(fill, -ECANCELED, "nobody wants it any more");
+	fail(fill, err, reason);
 	/* What is left is said from the loop, not from within this call. */
+	sd_event_source_set_time(fill->turn, 0);
 	sd_event_source_set_enabled(fill->turn, SD_EVENT_ON);
 }

@@ -7,8 +7,9 @@
  *
  * All bytes are checked when they are in place, and what is damaged is looked for elsewhere.
  *
- * Copies are done by the event loop, a few megabytes in each turn. The memory belongs to
- * the caller, and so does whatever find() returned, until quiet().
+ * Where the chunks are is looked for in turns of the event loop, copies are done by a worker, a few
+ * megabytes at a time. The memory belongs to the caller, and so does whatever find() returned,
+ * until quiet(), or ready() with an error.
  *
  * Who has not memory for all of it allows the first groups, and others as their places
  * become free. A place is free of the group that had it when that is clear: a READ that has
@@ -27,7 +28,8 @@ struct fill;
 struct fill_request {
 	const struct model_manifest *manifest; /* both until quiet() */
 	const struct grouping *grouping;
-	uint32_t lkey; /* if there is an RDMA device */
+	/* Of the memory, until quiet(); with nothing in it if there is no RDMA device any more. */
+	const struct memory_registration *registration;
 	uint32_t allowed; /* groups; 0: all of them */
 	enum memory_class class;
 	uint64_t deadline_ns;
@@ -40,31 +42,37 @@ struct fill_request {
 };
 
 struct fill_ops {
-	void (*groups)(void *arg, uint32_t done); /* how many are there, from the first on */
-	/* How many will not be written to again, from the first on. May be NULL. */
-	void (*clear)(void *arg, uint32_t groups);
+	/*
+	 * It is known where everything is: fill_start() can be called. Or why not, a negative
+	 * errno: then the fill is gone. That may follow even when it was ready, if it does not
+	 * start.
+	 */
+	void (*ready)(void *arg, int err, const char *reason);
+	/* How many are there, from the first on, and will not be written to again. */
+	void (*groups)(void *arg, uint32_t done);
 	void (*ended)(void *arg, int err, const char *reason);
-	/* After ended() without an error: what was there has been written over since. */
-	void (*spoiled)(void *arg);
 	void (*quiet)(void *arg); /* nobody touches the memory; the fill is gone after it */
 };
 
-/* NULL: *err and the reason, which has room for MEMORY_REASON_LEN, say why. */
-struct fill *fill_create(struct chunks *chunks, struct peers *peers,
-			 const struct fill_request *request, const struct fill_ops *ops, void *arg,
-			 int *err, char *reason);
+/* Begins to look where the chunks are; ready() follows, from the loop. NULL: no memory. */
+struct fill *fill_create(struct chunks *chunks, struct peers *peers, sd_event *loop,
+			 const struct fill_request *request, const struct fill_ops *ops, void *arg);
+/* Both once it is ready. */
 uint64_t fill_read_bytes(const struct fill *fill);
 uint64_t fill_copied_bytes(const struct fill *fill);
 
-/* Begins. On an error the fill is gone. */
-int fill_start(struct fill *fill, sd_event *loop, char *reason);
+/* A thread has a part of it, or will have: until then its memory is not quiet. */
+bool fill_is_busy(const struct fill *fill);
+
+/* Begins, once it is ready. False: it cannot, and ready() follows with the error, from the loop. */
+bool fill_start(struct fill *fill);
 /* Groups below may come from now on. */
 void fill_allow(struct fill *fill, uint32_t groups);
 /* For somebody else too, who does not want it less urgently, or to end earlier. */
 void fill_extend(struct fill *fill, enum memory_class class, uint64_t deadline_ns);
-/* ended() and quiet() are still called, from the loop. */
-void fill_cancel(struct fill *fill);
-/* Without calls: it has not been started, or no transfer exists any more. */
+/* ready(), or ended() and quiet(), are still called with that error, from the loop. */
+void fill_fail(struct fill *fill, int err, const char *reason);
+/* Without calls, and at once: the daemon ends, and no transfer and no worker exist any more. */
 void fill_destroy(struct fill *fill);
 
 #endif

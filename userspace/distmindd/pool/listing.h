@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The answer to "list": all models and hosts, in a memfd. */
+/* The answer to "list": all models and hosts, in a memfd (answer.h). */
 #ifndef DISTMINDD_LISTING_H
 #define DISTMINDD_LISTING_H
 

@@ -2,7 +2,6 @@
 #include "manifests.h"
 
 #include "../common/log.h"
-#include "../common/turns.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,24 +15,19 @@ _Static_assert(MODEL_MANIFEST_MAX == CATALOG_MANIFEST_MAX, "what is stored can b
  */
 #define PLACEMENT_CHUNKS 256
 
-static struct manifest *collection;
+static struct errands *freeing; /* NULL: nobody does it for others */
 
-static struct manifest *find(const uint8_t *sha256)
-{
-	struct manifest *manifest;
-
-	for (manifest = collection; manifest; manifest = manifest->next)
-		if (!memcmp(manifest->sha256, sha256, CATALOG_DIGEST))
-			break;
-	return manifest;
-}
-
-static void destroy(struct manifest *manifest)
+static void clear(struct manifest *manifest)
 {
 	grouping_clear(&manifest->placement);
 	grouping_cache_clear(&manifest->groupings);
 	free(manifest->by_digest);
 	model_manifest_destroy(&manifest->model);
+}
+
+static void destroy(struct manifest *manifest)
+{
+	clear(manifest);
 	free(manifest);
 }
 
@@ -59,7 +53,7 @@ static int sort_chunks(struct manifest *manifest)
 	return 0;
 }
 
-static struct manifest *create(const char *text, size_t size, const uint8_t *sha256)
+static struct manifest *create(const char *text, size_t size)
 {
 	static const struct grouping_rates same_everywhere;
 	struct manifest *manifest = calloc(1, sizeof(*manifest));
@@ -86,38 +80,42 @@ static struct manifest *create(const char *text, size_t size, const uint8_t *sha
 		destroy(manifest);
 		return NULL;
 	}
-	memcpy(manifest->sha256, sha256, CATALOG_DIGEST);
-	manifest->next = collection;
-	collection = manifest;
+	manifest->references = 1;
 	return manifest;
 }
 
-int manifests_learn(const char *text, size_t size, uint8_t **digests, size_t *count)
+int manifests_learn(const char *text, size_t size, uint8_t **digests, size_t *count, void **made)
 {
-	struct model_digest sha256;
-	struct manifest *manifest;
+	struct manifest *manifest = create(text, size);
 
-	turns_name("manifest");
-	if (model_digest_make(text, size, &sha256))
-		return -EIO;
-	manifest = find(sha256.bytes);
-	if (!manifest)
-		manifest = create(text, size, sha256.bytes);
 	if (!manifest)
 		return -EINVAL;
 	*count = manifest->model.chunk_count;
 	*digests = malloc(*count * CATALOG_DIGEST + 1);
-	if (!*digests)
+	if (!*digests) {
+		destroy(manifest);
 		return -ENOMEM;
+	}
 	for (size_t i = 0; i < *count; i++)
 		memcpy(*digests + i * CATALOG_DIGEST, manifest->model.chunks[i].digest.bytes,
 		       CATALOG_DIGEST);
+	*made = manifest;
 	return 0;
+}
+
+void manifests_drop(void *made)
+{
+	manifest_put(made);
+}
+
+void manifests_use(struct errands *errands)
+{
+	freeing = errands;
 }
 
 struct manifest *manifests_find(const struct catalog_model *model)
 {
-	return find(model->sha256);
+	return model->manifest;
 }
 
 struct manifest *manifest_get(struct manifest *manifest)
@@ -126,10 +124,25 @@ struct manifest *manifest_get(struct manifest *manifest)
 	return manifest;
 }
 
+static void clear_manifest(struct errand *errand)
+{
+	clear(errand_in(errand, struct manifest, errand));
+}
+
+static void on_cleared(struct errand *errand)
+{
+	free(errand_in(errand, struct manifest, errand));
+}
+
 void manifest_put(struct manifest *manifest)
 {
-	if (manifest)
-		manifest->references--;
+	if (!manifest || --manifest->references)
+		return;
+	manifest->errand = (struct errand){ .work = clear_manifest, .done = on_cleared };
+	if (freeing)
+		errands_add(freeing, ERRANDS_DAEMON, &manifest->errand);
+	else
+		destroy(manifest);
 }
 
 const struct model_chunk *manifest_sorted(const struct manifest *manifest, uint32_t which)
@@ -154,32 +167,4 @@ uint32_t manifest_chunk(const struct manifest *manifest, const uint8_t *digest)
 			high = middle;
 	}
 	return UINT32_MAX;
-}
-
-static void mark(const struct catalog_model *model, void *arg)
-{
-	struct manifest *manifest = find(model->sha256);
-
-	(void)arg;
-	if (manifest)
-		manifest->listed = true;
-}
-
-void manifests_sweep(const struct catalog *catalog)
-{
-	struct manifest **at = &collection, *manifest;
-
-	if (catalog)
-		catalog_model_each(catalog, mark, NULL);
-	while ((manifest = *at)) {
-		bool keep = manifest->listed || manifest->references;
-
-		manifest->listed = false;
-		if (keep) {
-			at = &manifest->next;
-			continue;
-		}
-		*at = manifest->next;
-		destroy(manifest);
-	}
 }

@@ -3,6 +3,7 @@
 
 #include "../../catalog/tls.h"
 #include "../common/log.h"
+#include "../common/turns.h"
 #include "rdma.h"
 #include "status.h"
 #include "verify.h"
@@ -16,10 +17,26 @@
 #define ETCD_MS 2000
 #define END_MS 3000 /* for errands */
 
+/* Once it is known who else is noted in the catalog. */
+static void look_for_former(struct models *models)
+{
+	char former[CATALOG_HOST_LEN], fix[STATUS_FIX_LEN];
+
+	if (models->former_looked_for || !models->joined ||
+	    catalog_age_us(models->catalog) == UINT64_MAX)
+		return;
+	models->former_looked_for = true;
+	if (status_former(models, former)[0])
+		log_warning("host-renamed", LOG_S("host", models->chunks.host.name),
+			    LOG_S("former", former),
+			    LOG_S("fix", status_former_fix(former, fix)));
+}
+
 static void on_changed(void *arg)
 {
 	struct models *models = arg;
 
+	look_for_former(models);
 	if (models->donate.timer)
 		donate_poke(&models->donate);
 }
@@ -28,6 +45,7 @@ static void on_member(enum catalog_member_state state, const char *why, void *ar
 {
 	struct models *models = arg;
 
+	models->joined |= state == CATALOG_JOINED;
 	if (state == CATALOG_JOINED)
 		log_info("pool-joined", LOG_S("host", models->chunks.host.name),
 			 LOG_U("generation", catalog_member_generation(models->catalog)));
@@ -50,6 +68,30 @@ static void on_answers(uint64_t silent_us, void *arg)
 {
 	(void)arg;
 	log_info("catalog-answers", LOG_U("silent_ms", silent_us / 1000));
+}
+
+static void on_full(bool full, void *arg)
+{
+	(void)arg;
+	if (full)
+		log_warning("catalog-full",
+			    LOG_S("reason", "this host holds as many chunks as the catalog can "
+					    "note of one, and takes no more"),
+			    LOG_S("fix", "have more hosts donate memory, or delete models"));
+	else
+		log_info("catalog-full-ended");
+}
+
+static void on_alarm(int alarm, const char *why, void *arg)
+{
+	struct models *models = arg;
+	char fix[STATUS_FIX_LEN];
+
+	if (alarm)
+		log_warning("catalog-alarm", LOG_S("reason", why),
+			    LOG_S("fix", status_alarm_fix(models, alarm, fix)));
+	else
+		log_info("catalog-alarm-ended", LOG_S("store", models->store));
 }
 
 static void on_rdma(void *arg, bool up)
@@ -80,7 +122,12 @@ int models_check(const struct config_models *config, char *error)
 {
 	const struct catalog_tls tls = tls_of(config);
 
-	return config->etcd ? catalog_tls_check(&tls, error) : 0;
+	int err;
+
+	if (!config->etcd)
+		return 0;
+	err = catalog_etcd_check(config->endpoints, error);
+	return err ? err : catalog_tls_check(&tls, error);
 }
 
 static struct catalog_store *open_store(sd_event *loop, const struct config_models *config,
@@ -100,12 +147,52 @@ static struct catalog_store *open_store(sd_event *loop, const struct config_mode
 	return catalog_embedded_open(loop, config->catalog, error);
 }
 
+/* What the catalog has others do. */
+struct catalog_errand {
+	struct errand errand;
+	void (*work)(void *job);
+	void (*done)(void *job);
+	void *job;
+};
+
+static void work_for_catalog(struct errand *errand)
+{
+	struct catalog_errand *aside = errand_in(errand, struct catalog_errand, errand);
+
+	aside->work(aside->job);
+}
+
+static void done_for_catalog(struct errand *errand)
+{
+	struct catalog_errand *aside = errand_in(errand, struct catalog_errand, errand);
+
+	turns_name("catalog: manifest");
+	aside->done(aside->job);
+	free(aside);
+}
+
+static int do_aside(void (*work)(void *job), void (*done)(void *job), void *job, void *arg)
+{
+	struct catalog_errand *aside = malloc(sizeof(*aside));
+	struct models *models = arg;
+
+	if (!aside)
+		return -ENOMEM;
+	*aside = (struct catalog_errand){
+		.errand = { .work = work_for_catalog, .done = done_for_catalog },
+		.work = work, .done = done, .job = job,
+	};
+	errands_add(models->errands, ERRANDS_DAEMON, &aside->errand);
+	return 0;
+}
+
 static int open_catalog(struct models *models, const struct config_models *config)
 {
 	const struct catalog_options options = {
 		.pool = config->pool, .list_ms = LIST_MS, .digests = manifests_learn,
+		.dropped = manifests_drop, .aside = do_aside, .over = turns_over,
 		.changed = on_changed, .member = on_member, .silent = on_silent,
-		.answers = on_answers, .arg = models,
+		.answers = on_answers, .full = on_full, .alarm = on_alarm, .arg = models,
 	};
 	char error[CATALOG_ERROR_LEN] = "";
 	struct catalog_store *store = open_store(models->loop, config, error);
@@ -140,6 +227,7 @@ struct models *models_open(sd_event *loop, struct distmind_pool *kernel,
 		log_error("no-errands", LOG_S("reason", strerror(errno)));
 		goto err_close;
 	}
+	manifests_use(models->errands);
 	if (chunks_open(&models->chunks, loop, config) || open_catalog(models, config))
 		goto err_close;
 	peers_open(&models->peers, &models->chunks);
@@ -177,11 +265,11 @@ void models_close(struct models *models)
 	peers_close(&models->peers);
 	chunks_close(&models->chunks);
 	/* What is left then goes with the process, and so does what it needs. */
+	manifests_use(NULL);
 	if (!errands_close(models->errands, END_MS))
 		return;
 	showings_close(&models->showings);
 	survey_close(&models->survey);
-	manifests_sweep(NULL);
 	free(models);
 }
 

@@ -21,6 +21,8 @@ struct models {
 	struct distmind_pool *kernel; /* not owned */
 	struct errands *errands;      /* what may take long */
 	struct catalog *catalog;
+	bool joined;	 /* the pool, since the daemon started */
+	bool former_looked_for; /* names of this host, since it joined */
 	bool etcd;	 /* is where the catalog is kept */
 	char store[512]; /* its servers, or the file */
 	struct chunks chunks;
@@ -31,7 +33,7 @@ struct models {
 	struct survey survey;
 	struct showings showings;
 	struct service service;
-	struct verify *verifies; /* under way */
+	struct verify *verifies; /* under way, or waiting for others of the same user */
 };
 
 /*

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PEERS 64
+#define PEERS MEMORY_DONORS_MAX /* all hosts that a pool can have */
 #define HOST_PEERS 4 /* one is enough; more if the ends of others are not known yet */
 #define PINS 4096
 #define DEPTH 16
@@ -31,14 +31,14 @@ static int open_donor(struct network *network, const struct network_request *req
 				  reason);
 }
 
-static int open_client(struct network *network, const struct network_request *request,
+static int open_loader(struct network *network, const struct network_request *request,
 		       char *reason)
 {
-	struct memory_client_options options = {
+	struct memory_loader_options options = {
 		.depth = DEPTH, .read_size = READ_SIZE, .donor_changed = request->donor_changed,
 		.damaged = request->damaged, .arg = request->arg,
 	};
-	int err = memory_client_open(&network->client, network->fabric, &options, reason);
+	int err = memory_loader_open(&network->loader, network->fabric, &options, reason);
 
 	if (err)
 		return err;
@@ -61,7 +61,7 @@ int network_open(struct network *network, const struct network_request *request,
 	if (!err)
 		err = open_donor(network, request, reason);
 	if (!err)
-		err = open_client(network, request, reason);
+		err = open_loader(network, request, reason);
 	if (err)
 		network_close(network);
 	return err;
@@ -71,22 +71,35 @@ void network_move(struct network *from, struct network *to)
 {
 	to->fabric = from->fabric;
 	to->donor = from->donor;
-	to->client = from->client;
+	to->loader = from->loader;
 	memory_registration_move(&from->registration, &to->registration);
 	*from = (struct network){ 0 };
 }
 
 void network_stop(struct network *network)
 {
-	memory_client_close(network->client);
-	network->client = NULL;
+	memory_loader_close(network->loader);
+	network->loader = NULL;
+}
+
+void network_detach(struct network *network, struct network *to)
+{
+	memory_fabric_take(network->fabric);
+	network_move(network, to);
+}
+
+void network_shut(struct network *network)
+{
+	network_stop(network);
+	memory_donor_stop(network->donor);
+	network->donor = NULL;
+	memory_registration_end(&network->registration);
+	memory_fabric_stop(network->fabric);
 }
 
 void network_close(struct network *network)
 {
-	network_stop(network);
-	memory_donor_stop(network->donor);
-	memory_registration_end(&network->registration);
+	network_shut(network);
 	memory_fabric_close(network->fabric);
 	*network = (struct network){ 0 };
 }

@@ -7,7 +7,7 @@
 #ifndef DISTMINDD_NETWORK_H
 #define DISTMINDD_NETWORK_H
 
-#include "../../memory/client.h"
+#include "../../memory/loader.h"
 #include "../../memory/donor.h"
 #include "../../memory/registration.h"
 
@@ -15,7 +15,7 @@
 struct network {
 	struct memory_fabric *fabric;
 	struct memory_donor *donor;
-	struct memory_client *client;
+	struct memory_loader *loader;
 	struct memory_registration registration; /* of the arena, to read into it */
 };
 
@@ -26,7 +26,7 @@ struct network_request {
 	const char *device; /* empty: that of the address */
 	uint16_t port;
 	void (*donor_changed)(void *arg, uint32_t donor, bool up, const char *reason);
-	/* As of struct memory_client_options, and of struct memory_donor_options. */
+	/* As of struct memory_loader_options, and of struct memory_donor_options. */
 	void (*damaged)(void *arg, uint32_t donor, const uint8_t *digest);
 	void (*suspected)(void *arg, const uint8_t *digest);
 	void *arg;
@@ -39,6 +39,13 @@ int network_open(struct network *network, const struct network_request *request,
 void network_move(struct network *from, struct network *to);
 /* No transfer after this, and nobody is called. */
 void network_stop(struct network *network);
+/*
+ * To where a thread closes it: nobody else has a transfer or memory that is registered with it
+ * any more. That thread calls network_shut(), which takes as long as to open it; after that the
+ * owner calls network_close().
+ */
+void network_detach(struct network *network, struct network *to);
+void network_shut(struct network *network);
 void network_close(struct network *network);
 
 #endif

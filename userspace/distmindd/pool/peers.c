@@ -96,7 +96,7 @@ static void see(const struct catalog_host *host, void *arg)
 	snprintf(peer->address, sizeof(peer->address), "%s", host->rdma_address);
 	peer->index = parse_address(peer->address, peer->port, &address);
 	if (!peer->index)
-		peer->index = memory_client_donor_add(peers->chunks->network.client, peer->host, &address);
+		peer->index = memory_loader_donor_add(peers->chunks->network.loader, peer->host, &address);
 	if (peer->index < 0)
 		log_warning("donor-refused", LOG_S("host", peer->host),
 			    LOG_S("address", peer->address),
@@ -105,7 +105,7 @@ static void see(const struct catalog_host *host, void *arg)
 
 void peers_update(struct peers *peers, const struct catalog *catalog)
 {
-	if (!peers->chunks->network.client)
+	if (!peers->chunks->network.loader)
 		return;
 	catalog_host_each(catalog, see, peers);
 	for (size_t i = 0; i < peers->count; i++) {
@@ -114,7 +114,7 @@ void peers_update(struct peers *peers, const struct catalog *catalog)
 		if (peer->live && !peer->seen) {
 			peer->live = false;
 			if (peer->index >= 0)
-				memory_client_donor_remove(peers->chunks->network.client,
+				memory_loader_donor_remove(peers->chunks->network.loader,
 							   (uint32_t)peer->index);
 		}
 		peer->seen = false;

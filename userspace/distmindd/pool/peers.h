@@ -13,7 +13,7 @@ struct peers {
 
 void peers_open(struct peers *peers, struct chunks *chunks);
 void peers_close(struct peers *peers);
-/* The client that they were known to is no more: they are looked up again for the next one. */
+/* The loader that they were known to is no more: they are looked up again for the next one. */
 void peers_reset(struct peers *peers);
 
 /* Connects to hosts that are new or have moved, leaves those that are gone. */

@@ -3,37 +3,55 @@
 
 #include "../../common/clock.h"
 #include "../common/turns.h"
+#include "early.h"
+#include "missing.h"
 #include "models.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #define WAIT_US 20000
 #define STALLED_US 10000000 /* without any progress */
 #define ACCURACY_US 1 /* the loop sleeps as long as it is allowed to */
+#define CHUNKS_LOOKED 16 /* between two looks at the clock */
+
+/* How far donors are with what was sent, looked at in turns. */
+struct donating {
+	uint32_t next; /* chunk, by digest */
+	uint32_t wanted; /* copies */
+	uint64_t done, total; /* bytes */
+	bool scarce; /* of some chunk there is no copy */
+	uint64_t changes; /* of the catalog when it was looked at */
+};
 
 struct push {
 	struct exchange exchange;
 	struct client *client; /* NULL: it has gone */
 	struct models *models;
+	uint64_t payer;
+	char name[MODEL_NAME_MAX + 1];
 	struct model_manifest model;
 	uint32_t replicas;
 	struct catalog_access access;
-	const void *text; /* of the manifest, until the upload has begun */
-	size_t size;
+	struct errand errand;
+	bool working; /* the errand is under way, and what follows up to sent is its own */
+	int fd; /* a memfd with the manifest, until it is read */
+	struct catalog_manifest manifest; /* its text, until the upload has begun */
+	struct missing missing;
+	int read_err;
+	char error[MODEL_ERROR_LEN]; /* of what is read */
+	bool *sent;	   /* of the missing ones */
+	uint32_t sent_count;
 	struct catalog_upload *upload;
 	bool pending; /* the catalog will call */
-	uint32_t *missing; /* chunks */
-	bool *sent;	   /* of the missing ones */
-	uint32_t missing_count;
-	uint64_t missing_bytes;
 	sd_event_source *turn; /* the chunks, or the wait for donors */
 	uint64_t progress_us; /* when there was some */
 	uint64_t progress;
+	struct donating donating;
 	/* Of the request under way. */
 	struct chunks_source *source;
 	size_t offset;
@@ -44,25 +62,43 @@ struct push {
 	bool spooling; /* it is the disk's */
 };
 
-static void forget_text(struct push *push)
+static const char wrong_checksum[] =
+	"chunks: an xxh3 is not that of the bytes that have the sha256: push with the distmindctl "
+	"of this version";
+
+static void begin_errand(struct push *push, void (*work)(struct errand *errand),
+			 void (*done)(struct errand *errand))
 {
-	if (push->text)
-		munmap((void *)push->text, push->size);
-	push->text = NULL;
+	push->errand = (struct errand){ .work = work, .done = done };
+	push->working = true;
+	errands_add(push->models->errands, push->payer, &push->errand);
+}
+
+static void clear(struct errand *errand)
+{
+	struct push *push = errand_in(errand, struct push, errand);
+
+	missing_clear(&push->missing);
+	model_manifest_destroy(&push->model);
+	free(push->manifest.text);
+	free(push->sent);
+}
+
+static void on_cleared(struct errand *errand)
+{
+	free(errand_in(errand, struct push, errand));
 }
 
 static void destroy(struct push *push)
 {
-	forget_text(push);
 	if (push->client)
 		push->client->push = NULL;
+	push->client = NULL;
 	sd_event_source_disable_unref(push->turn);
 	chunks_forget(&push->models->chunks, &push->wait);
-	chunks_source_put(push->source);
-	model_manifest_destroy(&push->model);
-	free(push->missing);
-	free(push->sent);
-	free(push);
+	chunks_source_put(&push->models->chunks, push->source);
+	missing_let_go(&push->missing);
+	begin_errand(push, clear, on_cleared);
 }
 
 void push_end(struct push *push)
@@ -76,7 +112,25 @@ void push_end(struct push *push)
 		return;
 	if (push->upload)
 		catalog_upload_abort(push->upload);
-	destroy(push);
+	push->upload = NULL;
+	if (!push->working)
+		destroy(push);
+}
+
+static void refuse(struct push *push, int err, const char *what, const char *why)
+{
+	client_refuse(push->client, err, "%s: %s", what, why);
+	push_end(push);
+}
+
+/* After an errand's end: the same. */
+static bool left_alone(struct push *push)
+{
+	push->working = false;
+	if (push->client)
+		return false;
+	push_end(push);
+	return true;
 }
 
 /* After a catalog's call: has the client gone meanwhile? */
@@ -113,105 +167,10 @@ static int set_turn(struct push *push, sd_event_time_handler_t handler)
  * Begin
  */
 
-static bool held(struct catalog *catalog, const uint8_t *digest)
-{
-	struct catalog_holder holder;
-
-	return catalog_chunk_holders(catalog, digest, &holder, 1) && holder.live;
-}
-
-static int by_digest(const void *a, const void *b, void *arg)
-{
-	const struct model_chunk *chunks = arg;
-	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
-	int order = memcmp(chunks[i].digest.bytes, chunks[j].digest.bytes, MODEL_DIGEST_LEN);
-
-	return order ? order : i < j ? -1 : i > j;
-}
-
-static int by_number(const void *a, const void *b)
-{
-	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
-
-	return i < j ? -1 : i > j;
-}
-
-/* Chunks of the model by their digests, and which of them another model has with its checksum. */
-struct confirming {
-	struct push *push;
-	const uint32_t *list;
-	bool *confirmed;
-	int err;
-};
-
-/*
- * What others have pushed was checked when it arrived, so their manifests are right about the
- * checksums of what need not be sent again. Both lists are sorted.
- */
-static void confirm(const struct catalog_model *model, void *arg)
-{
-	struct confirming *confirming = arg;
-	const struct model_manifest *pushed = &confirming->push->model;
-	const struct manifest *other = model->uploading ? NULL : manifests_find(model);
-	uint32_t i = 0, j = 0;
-
-	while (other && i < pushed->chunk_count && j < other->model.chunk_count) {
-		const struct model_chunk *mine = &pushed->chunks[confirming->list[i]];
-		const struct model_chunk *theirs = manifest_sorted(other, j);
-		int order = memcmp(mine->digest.bytes, theirs->digest.bytes, MODEL_DIGEST_LEN);
-
-		if (!order && mine->checksum != theirs->checksum)
-			confirming->err = -EBADMSG;
-		confirming->confirmed[i] |= !order;
-		i += order <= 0;
-		j += order > 0;
-	}
-}
-
-/*
- * Each chunk once, however often the model has it, in execution order. One that is held but
- * whose checksum nobody knows is wanted, too: nobody could check it after a load.
- */
-static int find_missing(struct push *push)
-{
-	struct model_chunk *chunks = push->model.chunks;
-	uint32_t count = push->model.chunk_count;
-	uint32_t *list = calloc(count + 1, sizeof(*list));
-	struct confirming confirming = { .push = push, .list = list };
-
-	push->missing = list;
-	confirming.confirmed = calloc(count + 1, sizeof(*confirming.confirmed));
-	if (!list || !confirming.confirmed) {
-		free(confirming.confirmed);
-		return -ENOMEM;
-	}
-	for (uint32_t i = 0; i < count; i++)
-		list[i] = i;
-	qsort_r(list, count, sizeof(*list), by_digest, chunks);
-	catalog_model_each(push->models->catalog, confirm, &confirming);
-	for (uint32_t i = 0; i < count; i++) {
-		const struct model_chunk *chunk = &chunks[list[i]];
-
-		/* What is written to the list is never in front of what is read. */
-		if (i && model_digest_equal(&chunk->digest, &chunks[list[i - 1]].digest)) {
-			if (chunk->checksum != chunks[list[i - 1]].checksum)
-				confirming.err = -EBADMSG;
-			continue;
-		}
-		if (confirming.confirmed[i] && held(push->models->catalog, chunk->digest.bytes))
-			continue;
-		push->missing_bytes += chunk->size;
-		list[push->missing_count++] = list[i];
-	}
-	qsort(list, push->missing_count, sizeof(*list), by_number);
-	push->sent = calloc(push->missing_count + 1, sizeof(*push->sent));
-	free(confirming.confirmed);
-	return push->sent ? confirming.err : -ENOMEM;
-}
-
 /* What all donors have. */
 struct donors {
 	uint64_t total, free;
+	uint64_t longest; /* chunk that one of them can take */
 };
 
 static void see_donor(const struct catalog_host *host, void *arg)
@@ -220,6 +179,22 @@ static void see_donor(const struct catalog_host *host, void *arg)
 
 	donors->total += host->memory_total;
 	donors->free += host->memory_free;
+	if (host->memory_longest > donors->longest)
+		donors->longest = host->memory_longest;
+}
+
+/* What to do when there is no room for that much. */
+static const char *room_fix(struct push *push, uint64_t bytes)
+{
+	struct donors donors = { 0 };
+
+	catalog_host_each(push->models->catalog, see_donor, &donors);
+	if (bytes > donors.free ||
+	    donors.longest >= (bytes < MODEL_CHUNK_MAX ? bytes : MODEL_CHUNK_MAX))
+		return "give them more memory, or delete models";
+	return "what they have free is in pieces that are too short (LONGEST in 'distmindctl host "
+	       "list'): restart distmindd on donors that have a spool, which puts their chunks "
+	       "together, or delete models";
 }
 
 void push_room(struct client *client, uint64_t bytes)
@@ -228,8 +203,11 @@ void push_room(struct client *client, uint64_t bytes)
 	struct donors donors = { 0 };
 
 	catalog_host_each(catalog, see_donor, &donors);
-	/* How much of it is there already nobody knows yet: more than everything cannot be. */
-	if (catalog_member_state(catalog) == CATALOG_JOINED && bytes > donors.total)
+	/*
+	 * How much of it is there already nobody knows yet: more than everything cannot be. But
+	 * while not even this host is known, nor are the donors.
+	 */
+	if (catalog_host_find(catalog, client->models->chunks.host.name) && bytes > donors.total)
 		client_refuse(client, -ENOSPC,
 			      "it has %llu bytes, and all donors together give %llu: give them "
 			      "more memory",
@@ -252,8 +230,8 @@ static int on_room(sd_event_source *source, uint64_t us, void *arg)
 	(void)us;
 	turns_name("push: room");
 	catalog_host_each(push->models->catalog, see_donor, &donors);
-	if (push->missing_bytes > donors.free) {
-		if (push->missing_bytes <= donors.total &&
+	if (push->missing.bytes > donors.free) {
+		if (push->missing.bytes <= donors.total &&
 		    clock_us() - push->progress_us < STALLED_US) {
 			donate_poke(&push->models->donate);
 			wake(push, WAIT_US);
@@ -262,21 +240,69 @@ static int on_room(sd_event_source *source, uint64_t us, void *arg)
 		client_refuse(push->client, -ENOSPC,
 			      "push: the donors have no room: %llu bytes are new, and %llu of %llu "
 			      "are free: give them more memory, or delete models",
-			      (unsigned long long)push->missing_bytes,
+			      (unsigned long long)push->missing.bytes,
 			      (unsigned long long)donors.free, (unsigned long long)donors.total);
 		push_end(push);
 		return 0;
 	}
-	fd = message_memfd(push->missing, push->missing_count * sizeof(uint32_t));
+	fd = message_memfd(push->missing.list, push->missing.count * sizeof(uint32_t));
 	if (fd < 0) {
 		client_refuse(push->client, fd, "push: %s", strerror(-fd));
 		push_end(push);
 		return 0;
 	}
-	client_answer(push->client, json_pack("{s:I}", "missing", (json_int_t)push->missing_count),
+	client_answer(push->client, json_pack("{s:I}", "missing", (json_int_t)push->missing.count),
 		      &fd, 1);
 	close(fd);
 	return 0;
+}
+
+static int on_look(sd_event_source *source, uint64_t us, void *arg)
+{
+	struct push *push = arg;
+	int ret;
+
+	(void)source;
+	(void)us;
+	turns_name("push: missing");
+	ret = missing_look(&push->missing, push->models->catalog);
+	if (ret > 0) {
+		wake(push, 0);
+		return 0;
+	}
+	if (!ret) {
+		push->sent = calloc(push->missing.count + 1, sizeof(*push->sent));
+		ret = push->sent ? set_turn(push, on_room) : -ENOMEM;
+	}
+	if (ret)
+		refuse(push, ret, "push", strerror(-ret));
+	else
+		wake(push, 0);
+	return 0;
+}
+
+static void confirm(struct errand *errand)
+{
+	struct push *push = errand_in(errand, struct push, errand);
+
+	push->read_err = missing_confirm(&push->missing);
+}
+
+static void on_confirmed(struct errand *errand)
+{
+	struct push *push = errand_in(errand, struct push, errand);
+	int err = push->read_err;
+
+	turns_name("push: missing");
+	missing_let_go(&push->missing);
+	if (left_alone(push))
+		return;
+	if (!err)
+		err = set_turn(push, on_look);
+	if (err)
+		refuse(push, err, "push", err == -EBADMSG ? wrong_checksum : strerror(-err));
+	else
+		wake(push, 0);
 }
 
 static void on_synced(const struct catalog_result *result, void *arg)
@@ -287,22 +313,11 @@ static void on_synced(const struct catalog_result *result, void *arg)
 	if (abandoned(push, result))
 		return;
 	if (!err)
-		err = find_missing(push);
-	if (!err)
-		err = set_turn(push, on_room);
-	if (err) {
-		const char *why = strerror(-err);
-
-		if (result->err)
-			why = result->error;
-		else if (err == -EBADMSG)
-			why = "chunks: an xxh3 is not that of the bytes that have the sha256: "
-			      "push with the distmindctl of this version";
-		client_refuse(push->client, err, "push: %s", why);
-		push_end(push);
-		return;
-	}
-	wake(push, 0);
+		err = missing_gather(&push->missing, push->models->catalog);
+	if (err)
+		refuse(push, err, "push", result->err ? result->error : strerror(-err));
+	else
+		begin_errand(push, confirm, on_confirmed);
 }
 
 static void on_begun(const struct catalog_result *result, void *arg)
@@ -324,62 +339,26 @@ static void on_begun(const struct catalog_result *result, void *arg)
 	push_end(push);
 }
 
-static struct push *create(struct client *client, const char *name, const void *text, size_t size)
-{
-	struct push *push = calloc(1, sizeof(*push));
-	char error[MODEL_ERROR_LEN];
-	int err;
-
-	if (!push) {
-		client_refuse(client, -ENOMEM, "out of memory");
-		return NULL;
-	}
-	err = model_manifest_parse(&push->model, text, size, error);
-	if (err) {
-		client_refuse(client, err, "manifest: %s", error);
-		free(push);
-		return NULL;
-	}
-	push->models = client->models;
-	if (strcmp(push->model.name, name)) {
-		client_refuse(client, -EINVAL,
-			      "model: the manifest is of \"%s\", not of \"%s\": give both the same "
-			      "name",
-			      push->model.name, name);
-		destroy(push);
-		return NULL;
-	}
-	if (catalog_model_find(client->models->catalog, name)) {
-		client_refuse(client, -EEXIST,
-			      "model: there is a model %s already: delete it first, or choose "
-			      "another name",
-			      name);
-		destroy(push);
-		return NULL;
-	}
-	return push;
-}
-
 /* -ENOTCONN: this host has not joined yet. */
 static int begin_upload(struct push *push)
 {
-	int err = catalog_upload_begin(push->models->catalog, push->model.name, push->text,
-				       push->size, push->replicas, &push->upload, on_begun, push);
+	int err = catalog_upload_begin(push->models->catalog, push->name, &push->manifest,
+				       push->replicas, &push->upload, on_begun, push);
 
 	if (err)
 		return err;
+	push->manifest.text = NULL;
 	catalog_upload_set_access(push->upload, &push->access);
 	push->pending = true;
-	forget_text(push);
 	return 0;
 }
 
-static void refuse_begin(struct client *client, int err)
+static void refuse_begin(struct push *push, int err)
 {
-	client_refuse(client, err, "push: %s",
-		      err == -ENOTCONN ? "this host has not joined the catalog: try again "
-					 "soon, or see the log" :
-					 strerror(-err));
+	char reason[EARLY_REASON_LEN];
+
+	refuse(push, err, "push",
+	       err == -ENOTCONN ? early_reason(push->models, reason) : strerror(-err));
 }
 
 /* A daemon that has just started joins soon. */
@@ -392,52 +371,107 @@ static int on_join(sd_event_source *source, uint64_t us, void *arg)
 	(void)us;
 	turns_name("push: joining");
 	err = begin_upload(push);
-	if (err == -ENOTCONN && clock_us() - push->progress_us < STALLED_US) {
+	if (err == -ENOTCONN && clock_us() - push->progress_us < EARLY_WAIT_US) {
 		wake(push, WAIT_US);
 	} else if (err) {
-		refuse_begin(push->client, err);
-		push_end(push);
+		refuse_begin(push, err);
 	}
 	return 0;
 }
 
-void push_begin(struct client *client, const char *name, uint32_t replicas,
-		const struct catalog_access *access, int manifest)
+static void read_manifest(struct errand *errand)
 {
-	const char *why;
-	const void *text;
-	struct push *push;
-	size_t size;
+	struct push *push = errand_in(errand, struct push, errand);
+	struct catalog_manifest *manifest = &push->manifest;
+	struct model_digest sha256;
+	const char *why = "";
 	int err;
 
-	err = message_map(manifest, CATALOG_MANIFEST_MAX, &text, &size, &why);
-	if (err) {
-		client_refuse(client, err, "manifest: %s", why);
+	err = message_read(push->fd, CATALOG_MANIFEST_MAX, (void **)&manifest->text,
+			   &manifest->size, &why);
+	close(push->fd);
+	snprintf(push->error, sizeof(push->error), "%s", why);
+	if (!err)
+		err = model_manifest_parse(&push->model, manifest->text, manifest->size,
+					   push->error);
+	if (!err) {
+		snprintf(push->error, sizeof(push->error), "it cannot be hashed");
+		err = model_digest_make(manifest->text, manifest->size, &sha256);
+	}
+	if (!err) {
+		memcpy(manifest->sha256, sha256.bytes, CATALOG_DIGEST);
+		err = missing_sort(&push->missing, &push->model);
+		snprintf(push->error, sizeof(push->error), "%s",
+			 err == -EBADMSG ? wrong_checksum : strerror(-err));
+	}
+	push->read_err = err;
+}
+
+static void on_manifest(struct errand *errand)
+{
+	struct push *push = errand_in(errand, struct push, errand);
+	int err;
+
+	turns_name("push: manifest");
+	if (left_alone(push))
+		return;
+	if (push->read_err) {
+		refuse(push, push->read_err, "manifest", push->error);
 		return;
 	}
-	push = create(client, name, text, size);
-	if (!push) {
-		munmap((void *)text, size);
+	if (strcmp(push->model.name, push->name)) {
+		client_refuse(push->client, -EINVAL,
+			      "model: the manifest is of \"%s\", not of \"%s\": give both the same "
+			      "name",
+			      push->model.name, push->name);
+		push_end(push);
 		return;
 	}
-	push->replicas = replicas;
-	push->access = *access;
-	push->text = text;
-	push->size = size;
+	if (catalog_model_find(push->models->catalog, push->name)) {
+		client_refuse(push->client, -EEXIST,
+			      "model: there is a model %s already: delete it first, or choose "
+			      "another name",
+			      push->name);
+		push_end(push);
+		return;
+	}
 	err = begin_upload(push);
 	if (err == -ENOTCONN) {
 		err = set_turn(push, on_join);
 		if (!err)
 			wake(push, WAIT_US);
 	}
+	if (err)
+		refuse_begin(push, err);
+}
+
+void push_begin(struct client *client, const char *name, uint32_t replicas,
+		const struct catalog_access *access, int manifest)
+{
+	const char *why = "out of memory";
+	struct push *push = calloc(1, sizeof(*push));
+	size_t size;
+	int err = push ? message_check(manifest, CATALOG_MANIFEST_MAX, &size, &why) : -ENOMEM;
+
+	if (!err) {
+		push->fd = fcntl(manifest, F_DUPFD_CLOEXEC, 0);
+		err = push->fd < 0 ? -errno : 0;
+		why = strerror(-err);
+	}
 	if (err) {
-		refuse_begin(client, err);
-		destroy(push);
+		free(push);
+		client_refuse(client, err, "manifest: %s", why);
 		return;
 	}
+	push->models = client->models;
+	push->payer = client->payer;
+	push->replicas = replicas;
+	push->access = *access;
+	snprintf(push->name, sizeof(push->name), "%s", name);
 	push->client = client;
 	client->push = push;
 	client_begin(client, &push->exchange);
+	begin_errand(push, read_manifest, on_manifest);
 }
 
 /*
@@ -456,7 +490,7 @@ static void fail(struct push *push, uint32_t which, int err, bool spooling)
 
 static void refuse_chunk(struct push *push)
 {
-	const struct model_chunk *chunk = &push->model.chunks[push->missing[push->refused]];
+	const struct model_chunk *chunk = &push->model.chunks[push->missing.list[push->refused]];
 	struct client *client = push->client;
 	char text[MODEL_DIGEST_TEXT_LEN];
 	int err = push->err;
@@ -469,17 +503,16 @@ static void refuse_chunk(struct push *push)
 	else if (err == -EBADMSG)
 		client_refuse(client, err, "chunk %u: the bytes are not those of %s: was the file "
 					   "changed meanwhile?",
-			      push->missing[push->refused], text);
+			      push->missing.list[push->refused], text);
 	else
-		client_refuse(client, err, "chunk %s: %s", text,
-			      err == -ENOSPC ? "the donors have no room: give them more memory, or "
-					       "delete models" :
-					       strerror(-err));
+		client_refuse(client, err, "chunk %s: %s%s", text,
+			      err == -ENOSPC ? "the donors have no room: " : strerror(-err),
+			      err == -ENOSPC ? room_fix(push, chunk->size) : "");
 }
 
 struct room {
 	const char *self;
-	uint64_t bytes; /* the most that another donor has */
+	uint64_t bytes; /* the most that another donor has in one piece */
 };
 
 static void see_room(const struct catalog_host *host, void *arg)
@@ -487,8 +520,8 @@ static void see_room(const struct catalog_host *host, void *arg)
 	struct room *room = arg;
 
 	if (strcmp(host->name, room->self) && host->rdma_address[0] &&
-	    host->memory_free > room->bytes)
-		room->bytes = host->memory_free;
+	    host->memory_longest > room->bytes)
+		room->bytes = host->memory_longest;
 }
 
 /* Can others take what this host has no room for? */
@@ -500,6 +533,12 @@ static bool room_elsewhere(struct push *push, uint64_t bytes)
 	return room.bytes >= bytes && clock_us() - push->progress_us < STALLED_US;
 }
 
+static void note_sent(struct push *push, uint32_t which)
+{
+	push->sent_count += !push->sent[which];
+	push->sent[which] = true;
+}
+
 /* Several at a time: to go on costs more than to note that one is there. */
 static void on_kept(void *arg, uint32_t which, int err)
 {
@@ -508,7 +547,7 @@ static void on_kept(void *arg, uint32_t which, int err)
 	if (err)
 		fail(push, which, err, err != -EBADMSG);
 	else
-		push->sent[which] = true;
+		note_sent(push, which);
 	if (push->wait.pending <= CHUNKS_PENDING_MAX / 2)
 		wake(push, 0);
 }
@@ -516,7 +555,7 @@ static void on_kept(void *arg, uint32_t which, int err)
 /* False: there is no room for it now. */
 static bool store_next(struct push *push)
 {
-	const struct model_chunk *chunk = &push->model.chunks[push->missing[push->next]];
+	const struct model_chunk *chunk = &push->model.chunks[push->missing.list[push->next]];
 	struct chunks_bytes bytes = {
 		.checksum = chunk->checksum, .source = push->source, .offset = push->offset,
 	};
@@ -533,7 +572,7 @@ static bool store_next(struct push *push)
 	if (err < 0)
 		fail(push, push->next, err, false);
 	else if (err != CHUNKS_PENDING)
-		push->sent[push->next] = true;
+		note_sent(push, push->next);
 	push->next++;
 	push->offset += chunk->size;
 	return true;
@@ -564,7 +603,7 @@ static int on_chunks(sd_event_source *source, uint64_t us, void *arg)
 		wake(push, 0);
 		return 0;
 	}
-	chunks_source_put(push->source);
+	chunks_source_put(&push->models->chunks, push->source);
 	push->source = NULL;
 	chunks_report(&push->models->chunks);
 	if (push->err)
@@ -582,10 +621,10 @@ void push_chunk(struct client *client, uint32_t first, uint32_t count, int bytes
 	size_t size;
 	int err;
 
-	if (!count || first > push->missing_count || count > push->missing_count - first) {
+	if (!count || first > push->missing.count || count > push->missing.count - first) {
 		client_refuse(client, -EINVAL,
 			      "first, count: %u chunks are missing, not %u from %u on",
-			      push->missing_count, count, first);
+			      push->missing.count, count, first);
 		return;
 	}
 	err = message_check(bytes, PUSH_BATCH_MAX, &size, &why);
@@ -594,7 +633,7 @@ void push_chunk(struct client *client, uint32_t first, uint32_t count, int bytes
 		return;
 	}
 	for (uint32_t i = first; i < first + count; i++)
-		total += push->model.chunks[push->missing[i]].size;
+		total += push->model.chunks[push->missing.list[i]].size;
 	if (total != size) {
 		client_refuse(client, -EINVAL, "bytes: these chunks have %llu bytes, not %zu",
 			      (unsigned long long)total, size);
@@ -603,7 +642,7 @@ void push_chunk(struct client *client, uint32_t first, uint32_t count, int bytes
 	push->source = chunks_source_create(bytes);
 	err = push->source ? set_turn(push, on_chunks) : -ENOMEM;
 	if (err) {
-		chunks_source_put(push->source);
+		chunks_source_put(&push->models->chunks, push->source);
 		push->source = NULL;
 		client_refuse(client, err, "bytes: %s", strerror(-err));
 		return;
@@ -636,7 +675,7 @@ static int on_known(sd_event_source *source, uint64_t us, void *arg)
 		return 0;
 	}
 	client_answer(push->client,
-		      json_pack("{s:I}", "new_bytes", (json_int_t)push->missing_bytes), NULL, 0);
+		      json_pack("{s:I}", "new_bytes", (json_int_t)push->missing.bytes), NULL, 0);
 	destroy(push);
 	return 0;
 }
@@ -698,48 +737,81 @@ static void count_donor(const struct catalog_host *host, void *arg)
 	*(uint32_t *)arg += host->memory_total > 0;
 }
 
-static int on_wait(sd_event_source *source, uint64_t us, void *arg)
+static void begin_look(struct push *push)
 {
-	struct push *push = arg;
-	uint32_t donors = 0, wanted, copies;
-	uint64_t done = 0, total = 0;
-	bool scarce = false;
+	uint32_t donors = 0;
 
-	(void)source;
-	(void)us;
-	turns_name("push: replicas");
 	catalog_host_each(push->models->catalog, count_donor, &donors);
-	wanted = push->replicas < donors ? push->replicas : donors;
-	for (uint32_t i = 0; i < push->model.chunk_count; i++) {
-		const struct model_chunk *chunk = &push->model.chunks[i];
+	push->donating = (struct donating){
+		.wanted = push->replicas < donors ? push->replicas : donors,
+		.changes = catalog_changes(push->models->catalog),
+	};
+}
+
+/* False: there is more to see, for another turn. */
+static bool look_at_donors(struct push *push)
+{
+	struct donating *donating = &push->donating;
+	uint32_t wanted = donating->wanted, copies;
+
+	while (donating->next < push->missing.order_count) {
+		uint32_t index = push->missing.order[donating->next++];
+		const struct model_chunk *chunk = &push->model.chunks[index];
 
 		copies = donated_copies(push, chunk->digest.bytes);
-		scarce |= !copies;
-		total += (uint64_t)chunk->size * wanted;
-		done += (uint64_t)chunk->size * (copies < wanted ? copies : wanted);
+		donating->scarce |= !copies;
+		donating->total += (uint64_t)chunk->size * wanted;
+		donating->done += (uint64_t)chunk->size * (copies < wanted ? copies : wanted);
+		if (donating->next % CHUNKS_LOOKED == 0 && turns_over())
+			return false;
 	}
-	if (wanted && done == total) {
+	return true;
+}
+
+static void act_on_donors(struct push *push)
+{
+	const struct donating *donating = &push->donating;
+
+	if (donating->wanted && donating->done == donating->total) {
 		commit(push);
-		return 0;
+		return;
 	}
-	if (done != push->progress) {
-		push->progress = done;
+	if (donating->done != push->progress) {
+		push->progress = donating->done;
 		push->progress_us = clock_us();
-		client_progress(push->client, done, total);
+		client_progress(push->client, donating->done, donating->total);
 	}
 	if (clock_us() - push->progress_us < STALLED_US) {
 		donate_poke(&push->models->donate);
 		wake(push, WAIT_US);
-	} else if (wanted && !scarce) {
+	} else if (donating->wanted && !donating->scarce) {
 		/* Fewer replicas than wanted, which the catalog shows; more when there is room. */
 		commit(push);
 	} else {
 		client_refuse(push->client, -ENOSPC,
-			      "commit: the donors have no room for %llu bytes: give them more "
-			      "memory, or delete models",
-			      (unsigned long long)(total - done));
+			      "commit: the donors have no room for %llu bytes: %s",
+			      (unsigned long long)(donating->total - donating->done),
+			      room_fix(push, donating->total - donating->done));
 		push_end(push);
 	}
+}
+
+static int on_wait(sd_event_source *source, uint64_t us, void *arg)
+{
+	struct push *push = arg;
+	uint32_t seen = push->donating.next;
+
+	(void)source;
+	(void)us;
+	turns_name("push: replicas");
+	/* What was seen to its end is as it was until something changes. */
+	if (!seen || (seen == push->missing.order_count &&
+		      push->donating.changes != catalog_changes(push->models->catalog)))
+		begin_look(push);
+	if (look_at_donors(push))
+		act_on_donors(push);
+	else
+		wake(push, 0);
 	return 0;
 }
 
@@ -764,14 +836,12 @@ static void on_flushed(const struct catalog_result *result, void *arg)
 void push_commit(struct client *client)
 {
 	struct push *push = client->push;
-	uint32_t unsent = 0;
+	uint32_t unsent = push->missing.count - push->sent_count;
 	int err;
 
-	for (uint32_t i = 0; i < push->missing_count; i++)
-		unsent += !push->sent[i];
 	if (unsent) {
 		client_refuse(client, -EINVAL, "commit: %u of the %u missing chunks were not sent",
-			      unsent, push->missing_count);
+			      unsent, push->missing.count);
 		return;
 	}
 	err = catalog_flush(client->models->catalog, on_flushed, push);

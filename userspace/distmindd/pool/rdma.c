@@ -18,6 +18,13 @@
 #define ACCURACY_US 100000
 #define DEVICES "/sys/class/infiniband"
 
+/* One that was lost, while a thread closes it: that unpins all memory of the arena. */
+struct closing {
+	struct worker_job job;
+	struct network network;
+	bool under_way;
+};
+
 /* The network while a thread opens it; it is the chunks' when that is done. */
 struct opening {
 	struct worker_job job;
@@ -33,6 +40,8 @@ struct rdma {
 	struct chunks *chunks;
 	sd_event_source *timer, *news;
 	struct opening *opening; /* a thread's; NULL: none is under way */
+	struct closing closing;	 /* so too; nothing is opened meanwhile */
+	bool lost;		 /* the network is, and its transfers are being ended */
 	bool looked;		 /* once at least, to the end */
 	char device[64]; /* a name; "": by the host's address */
 	uint16_t port;
@@ -44,8 +53,10 @@ struct rdma {
 
 const char *rdma_device(const struct chunks *chunks, const char **reason)
 {
-	*reason = chunks->network.fabric ? "" : chunks->rdma->reason;
-	return chunks->network.fabric ? memory_fabric_device(chunks->network.fabric) : NULL;
+	bool used = chunks->network.fabric && !chunks->rdma->lost;
+
+	*reason = used ? "" : chunks->rdma->reason;
+	return used ? memory_fabric_device(chunks->network.fabric) : NULL;
 }
 
 /* The first IPv4 address that is not of a loopback; stays empty if there is none. */
@@ -96,13 +107,15 @@ static void on_donor(void *arg, uint32_t donor, bool up, const char *reason)
 	struct chunks *chunks = arg;
 
 	/* Every attempt that fails is told; one line is enough. */
-	if (donor >= MEMORY_DONORS_MAX || chunks->connected[donor] == up)
+	if (donor >= MEMORY_DONORS_MAX || chunks->connected[donor] == up || chunks->rdma->lost)
 		return;
 	chunks->connected[donor] = up;
-	memory_client_donor_stats(chunks->network.client, donor, &stats);
+	memory_loader_donor_stats(chunks->network.loader, donor, &stats);
 	if (up)
 		log_info("donor-connected", LOG_S("host", stats.name));
-	else
+	if (up && chunks->rdma->changed)
+		chunks->rdma->changed(chunks->rdma->arg, true);
+	if (!up)
 		log_info("donor-disconnected", LOG_S("host", stats.name), LOG_S("reason", reason));
 }
 
@@ -112,13 +125,13 @@ static void on_damaged(void *arg, uint32_t donor, const uint8_t *digest)
 	struct memory_reader_donor stats = { 0 };
 	struct chunks *chunks = arg;
 
-	memory_client_donor_stats(chunks->network.client, donor, &stats);
+	memory_loader_donor_stats(chunks->network.loader, donor, &stats);
 	chunks_tell_damage(stats.name, digest, "as it was read from there");
 }
 
 static void on_suspected(void *arg, const uint8_t *digest)
 {
-	chunks_suspect(arg, digest, false);
+	chunks_examine(arg, digest);
 }
 
 static void lose(struct rdma *rdma)
@@ -129,15 +142,51 @@ static void lose(struct rdma *rdma)
 	snprintf(rdma->reason, sizeof(rdma->reason),
 		 "RDMA device %s is gone: add it again, or another one (rdma link add)", device);
 	log_warning("rdma-lost", LOG_S("device", device), LOG_S("reason", rdma->reason));
-	if (rdma->changed)
-		rdma->changed(rdma->arg, false);
-	memory_client_fail(chunks->network.client, -ENODEV, rdma->reason);
-	rdma->news = sd_event_source_disable_unref(rdma->news);
-	network_close(&chunks->network);
+	rdma->lost = true;
 	chunks->host.rdma_address[0] = '\0';
 	chunks->host.rdma_port = 0;
 	memset(chunks->connected, 0, sizeof(chunks->connected));
 	announce(chunks);
+	memory_loader_fail(chunks->network.loader, -ENODEV, rdma->reason);
+}
+
+static void close_work(struct worker_job *job)
+{
+	network_shut(&((struct closing *)job)->network);
+}
+
+static void close_done(struct worker_job *job, bool dropped)
+{
+	struct closing *closing = (struct closing *)job;
+
+	(void)dropped;
+	network_close(&closing->network);
+	closing->under_way = false;
+}
+
+/* Nobody reads with it any more. */
+static void detach(struct rdma *rdma)
+{
+	struct chunks *chunks = rdma->chunks;
+	struct closing *closing = &rdma->closing;
+
+	rdma->news = sd_event_source_disable_unref(rdma->news);
+	rdma->lost = false;
+	*closing = (struct closing){
+		.job = { .work = close_work, .done = close_done }, .under_way = true,
+	};
+	network_detach(&chunks->network, &closing->network);
+	worker_add(chunks->worker, &closing->job);
+	if (rdma->changed)
+		rdma->changed(rdma->arg, false);
+}
+
+static void follow(struct rdma *rdma, bool gone)
+{
+	if (gone && !rdma->lost)
+		lose(rdma);
+	if (rdma->lost && memory_loader_over(rdma->chunks->network.loader))
+		detach(rdma);
 }
 
 static int on_news(sd_event_source *source, int fd, uint32_t revents, void *arg)
@@ -149,8 +198,7 @@ static int on_news(sd_event_source *source, int fd, uint32_t revents, void *arg)
 	(void)revents;
 	turns_name("transfers");
 	memory_fabric_dispatch(rdma->chunks->network.fabric);
-	if (memory_fabric_removed(rdma->chunks->network.fabric))
-		lose(rdma);
+	follow(rdma, memory_fabric_removed(rdma->chunks->network.fabric));
 	return 0;
 }
 
@@ -274,10 +322,10 @@ static int on_look(sd_event_source *source, uint64_t us, void *arg)
 
 	(void)us;
 	turns_name("rdma device");
-	if (!rdma->chunks->network.fabric && !rdma->opening)
+	if (rdma->chunks->network.fabric)
+		follow(rdma, memory_fabric_lost(rdma->chunks->network.fabric));
+	else if (!rdma->opening && !rdma->closing.under_way)
 		look(rdma);
-	else if (rdma->chunks->network.fabric && memory_fabric_lost(rdma->chunks->network.fabric))
-		lose(rdma);
 	err = sd_event_source_set_time_relative(source, LOOK_US);
 	return err < 0 ? err : sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 }

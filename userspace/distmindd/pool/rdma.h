@@ -23,8 +23,8 @@ void rdma_stop(struct chunks *chunks);
 void rdma_close(struct chunks *chunks);
 
 /*
- * changed(): a device is there (up), or its end begins: no transfer may be begun any more, and
- * those under way fail right after this.
+ * changed(): a device is there, or another host can be read from with it (up); or it is gone,
+ * and its transfers with it.
  */
 void rdma_watch(struct chunks *chunks, void (*changed)(void *arg, bool up), void *arg);
 

@@ -3,6 +3,7 @@
 
 #include "../../common/clock.h"
 #include "../common/log.h"
+#include "../common/turn.h"
 #include "../common/turns.h"
 #include "../../common/message.h"
 
@@ -15,12 +16,19 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#define EXTENTS_AT_ONCE 256
+
 /* While the memory for a load is made. */
 struct preparation {
 	struct resident_place place;
 	struct resident_request request;
 	int err;
 	char reason[MEMORY_REASON_LEN];
+	/* When all is prepared, the kernel is told of the extents, in turns. */
+	struct distmind_extent_record *extents; /* owned */
+	uint32_t extent_count, extent_next;
+	uint32_t buffer; /* its id */
+	sd_event_source *turn;
 };
 
 static uint64_t whole_pages(uint64_t size)
@@ -69,10 +77,31 @@ static void end(struct resident *resident, int err, const char *reason)
 	resident->ops->ended(resident);
 }
 
+/*
+ * Memory is registered, and pinned with that, by errands. As long as one has the registration the
+ * device is held.
+ */
+static void let_go(struct resident *resident)
+{
+	if (resident->registration.owned) {
+		resident->held = resident->chunks->network.fabric;
+		memory_fabric_hold(resident->held);
+	}
+	memory_registration_let_go(&resident->registration);
+}
+
+static void release_device(struct resident *resident)
+{
+	if (resident->held)
+		memory_fabric_release(resident->held);
+	resident->held = NULL;
+}
+
 static void release(struct errand *errand)
 {
 	struct resident *resident = errand_in(errand, struct resident, errand);
 
+	memory_registration_unmake(&resident->registration);
 	staging_destroy(resident->staging);
 }
 
@@ -80,6 +109,7 @@ static void on_released(struct errand *errand)
 {
 	struct resident *resident = errand_in(errand, struct resident, errand);
 
+	release_device(resident);
 	resident->staging = NULL;
 	return_loans(resident);
 	resident->quiet = true;
@@ -92,9 +122,11 @@ static void settle(struct resident *resident)
 	if (resident->fill || resident->state == RESIDENT_LOADING || resident->settled)
 		return;
 	resident->settled = true;
-	memory_registration_end(&resident->registration);
+	let_go(resident);
 	resident->copied_source = sd_event_source_disable_unref(resident->copied_source);
-	resident->errand = (struct errand){ .work = release, .done = on_released };
+	resident->errand = (struct errand){
+		.work = release, .done = on_released, .first = true,
+	};
 	errands_add(resident->errands, resident->payer, &resident->errand);
 }
 
@@ -120,16 +152,6 @@ static void on_ended(void *arg, int err, const char *reason)
 		end(resident, err, reason);
 }
 
-static void on_spoiled(void *arg)
-{
-	struct resident *resident = arg;
-
-	resident->damaged = true;
-	resident->verified = false;
-	log_warning("weights-damaged", LOG_S("model", resident->manifest->model.name),
-		    LOG_S("fix", "whoever uses it should load it again"));
-}
-
 static void on_quiet(void *arg)
 {
 	struct resident *resident = arg;
@@ -138,22 +160,11 @@ static void on_quiet(void *arg)
 	settle(resident);
 }
 
-/* Groups leave the staging when they have been copied and nobody can write to them. */
+/* Groups leave the staging when they have been copied. */
 static void allow_more(struct resident *resident)
 {
-	uint32_t left = resident->copied < resident->clear ? resident->copied : resident->clear;
-
 	if (resident->fill)
-		fill_allow(resident->fill, staging_allowed(resident->staging, left));
-}
-
-static void on_clear(void *arg, uint32_t groups)
-{
-	struct resident *resident = arg;
-
-	resident->clear = groups;
-	if (resident->staged)
-		allow_more(resident);
+		fill_allow(resident->fill, staging_allowed(resident->staging, resident->copied));
 }
 
 static int on_copied(sd_event_source *source, int fd, uint32_t revents, void *arg)
@@ -190,11 +201,45 @@ void resident_extend(struct resident *resident, const struct resident_request *r
 		fill_extend(resident->fill, request->class, request->deadline_ns);
 }
 
-void resident_cancel(struct resident *resident)
+static void free_preparation(struct preparation *preparation)
 {
-	resident->cancelled = true;
-	if (resident->fill)
-		fill_cancel(resident->fill);
+	if (!preparation)
+		return;
+	sd_event_source_disable_unref(preparation->turn);
+	free(preparation->extents);
+	free(preparation);
+}
+
+static void give_back(struct errand *errand)
+{
+	struct resident *resident = errand_in(errand, struct resident, errand);
+
+	memory_registration_unmake(&resident->registration);
+	staging_destroy(resident->staging);
+	distmind_timeline_destroy(resident->timeline);
+	distmind_buffer_destroy(resident->buffer);
+	if (resident->tensors >= 0)
+		close(resident->tensors);
+}
+
+static void on_given_back(struct errand *errand)
+{
+	struct resident *resident = errand_in(errand, struct resident, errand);
+
+	release_device(resident);
+	resident->ops->gone(resident);
+	grouping_clear(&resident->grouping);
+	manifest_put(resident->manifest);
+	free(resident);
+}
+
+static void begin_give_back(struct resident *resident)
+{
+	/* One that was never begun is gone without waiting for the errands of others. */
+	resident->errand = (struct errand){
+		.work = resident->buffer ? give_back : NULL, .done = on_given_back, .first = true,
+	};
+	errands_add(resident->errands, resident->payer, &resident->errand);
 }
 
 static void on_audited(void *arg, int err)
@@ -202,6 +247,10 @@ static void on_audited(void *arg, int err)
 	struct resident *resident = arg;
 
 	resident->audit = NULL;
+	if (resident->ending) {
+		begin_give_back(resident);
+		return;
+	}
 	resident->verified = !err;
 	resident->damaged = err == -EBADMSG;
 	resident->ops->verified(resident, err);
@@ -215,36 +264,18 @@ int resident_verify(struct resident *resident)
 	return resident->audit ? 0 : -ENOMEM;
 }
 
-static void give_back(struct errand *errand)
-{
-	struct resident *resident = errand_in(errand, struct resident, errand);
-
-	staging_destroy(resident->staging);
-	distmind_timeline_destroy(resident->timeline);
-	distmind_buffer_destroy(resident->buffer);
-	if (resident->tensors >= 0)
-		close(resident->tensors);
-	grouping_clear(&resident->grouping);
-}
-
-static void on_given_back(struct errand *errand)
-{
-	struct resident *resident = errand_in(errand, struct resident, errand);
-
-	resident->ops->gone(resident->device, resident->size);
-	manifest_put(resident->manifest);
-	free(resident);
-}
-
 void resident_destroy(struct resident *resident)
 {
 	fill_destroy(resident->fill);
-	audit_cancel(resident->audit);
+	free_preparation(resident->preparation);
+	resident->preparation = NULL;
 	return_loans(resident);
-	memory_registration_end(&resident->registration);
+	let_go(resident);
 	resident->copied_source = sd_event_source_disable_unref(resident->copied_source);
-	resident->errand = (struct errand){ .work = give_back, .done = on_given_back };
-	errands_add(resident->errands, resident->payer, &resident->errand);
+	resident->ending = true;
+	/* A thread that looks at the memory comes to an end first: on_audited() follows. */
+	if (audit_cancel(resident->audit))
+		begin_give_back(resident);
 }
 
 /*
@@ -286,16 +317,22 @@ static void lied(void *arg, const void *bytes)
 	}
 }
 
-static int register_memory(struct resident *resident, struct distmind_buffer *buffer, void *address,
-			   char *reason)
+/* By an errand. */
+static int register_memory(struct resident *resident, char *reason)
 {
+	struct distmind_buffer *buffer = resident->buffer;
+	void *address = resident->address;
 	int dmabuf, err;
 
-	if (!resident->chunks->network.fabric)
+	if (!resident->held)
 		return 0;
+	if (resident->staged) {
+		buffer = staging_buffer(resident->staging);
+		address = staging_address(resident->staging);
+	}
 	dmabuf = distmind_buffer_export(buffer, DISTMIND_EXPORT_CLOEXEC | DISTMIND_EXPORT_RDWR);
-	err = memory_registration_begin(&resident->registration, resident->chunks->network.fabric,
-					address, distmind_buffer_size(buffer), dmabuf, reason);
+	err = memory_registration_make(&resident->registration, resident->held, address,
+				       distmind_buffer_size(buffer), dmabuf, reason);
 	if (dmabuf >= 0)
 		close(dmabuf);
 	return err;
@@ -325,16 +362,20 @@ static int await_copies(struct resident *resident, sd_event *loop)
 }
 
 /* One for each group: between its chunks there is nothing but the zeros of the image. */
-static int install_extents(struct resident *resident, struct distmind_pool *kernel)
+static int list_extents(struct resident *resident)
 {
 	const struct grouping *grouping = &resident->grouping;
-	struct distmind_extent_record *extents = calloc(grouping->count, sizeof(*extents));
 	const struct model_chunk *chunks = resident->manifest->model.chunks;
+	struct preparation *preparation = resident->preparation;
+	struct distmind_extent_record *extents = calloc(grouping->count + 1, sizeof(*extents));
 	struct distmind_buffer_info info;
 	uint32_t count = 0, first = 0;
 	int err = extents ? distmind_buffer_info(resident->buffer, &info) : -ENOMEM;
 
-	for (uint32_t i = 0; i < grouping->count && !err; i++) {
+	preparation->extents = extents;
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < grouping->count; i++) {
 		uint32_t end = grouping->groups[i].end_chunk;
 
 		/* All chunks of its layers may be of the groups before. */
@@ -346,12 +387,9 @@ static int install_extents(struct resident *resident, struct distmind_pool *kern
 		extents[count++].value = i + 1;
 		first = end;
 	}
-	if (!err)
-		err = distmind_pool_extents_add(kernel, info.id,
-						distmind_timeline_fd(resident->timeline), extents,
-						count);
-	free(extents);
-	return err;
+	preparation->extent_count = count;
+	preparation->buffer = info.id;
+	return 0;
 }
 
 static uint8_t *place(void *arg, uint32_t chunk)
@@ -362,144 +400,106 @@ static uint8_t *place(void *arg, uint32_t chunk)
 				  resident->address + resident->manifest->model.chunks[chunk].offset;
 }
 
-static int begin_fill(struct resident *resident, const struct resident_request *request,
-		      struct peers *peers, char *reason)
+/* What was prepared has come to its end, good or bad. */
+static void end_preparation(struct resident *resident, int err, const char *reason)
+{
+	struct preparation *preparation = resident->preparation;
+
+	if (reason != preparation->reason)
+		snprintf(preparation->reason, MEMORY_REASON_LEN, "%s", reason);
+	resident->preparing = false;
+	resident->preparation = NULL;
+	resident->ops->prepared(resident, err, preparation->reason);
+	free_preparation(preparation);
+}
+
+/* Some of them; true: there are more. */
+static bool install_extents(struct resident *resident, int *err)
+{
+	struct preparation *preparation = resident->preparation;
+	uint32_t count = preparation->extent_count - preparation->extent_next;
+
+	if (count > EXTENTS_AT_ONCE)
+		count = EXTENTS_AT_ONCE;
+	if (!count)
+		return false;
+	*err = distmind_pool_extents_add(preparation->place.kernel, preparation->buffer,
+					 distmind_timeline_fd(resident->timeline),
+					 preparation->extents + preparation->extent_next, count);
+	if (*err)
+		snprintf(preparation->reason, MEMORY_REASON_LEN,
+			 "the kernel does not take the extents: %s",
+			 distmind_pool_error(preparation->place.kernel));
+	preparation->extent_next += count;
+	return !*err;
+}
+
+static int on_install(sd_event_source *source, uint64_t us, void *arg)
+{
+	struct resident *resident = arg;
+	char *reason = resident->preparation->reason;
+	int err = 0;
+
+	(void)us;
+	turns_name("load: extents");
+	while (install_extents(resident, &err))
+		if (turns_over())
+			return 0;
+	sd_event_source_set_enabled(source, SD_EVENT_OFF);
+	if (err) {
+		fill_fail(resident->fill, err, reason);
+		return 0;
+	}
+	resident->moving_us = clock_us();
+	if (fill_start(resident->fill))
+		end_preparation(resident, 0, "");
+	return 0;
+}
+
+static void on_ready(void *arg, int err, const char *reason)
+{
+	struct resident *resident = arg;
+	struct preparation *preparation = resident->preparation;
+
+	turns_name("load: begin");
+	if (err) {
+		resident->fill = NULL;
+		end_preparation(resident, err, reason);
+		return;
+	}
+	resident->read_bytes = fill_read_bytes(resident->fill);
+	resident->copied_bytes = fill_copied_bytes(resident->fill);
+	err = list_extents(resident);
+	if (!err)
+		err = turn_begin(preparation->place.loop, &preparation->turn, on_install, resident);
+	if (err)
+		fill_fail(resident->fill, err, strerror(-err));
+}
+
+/* on_ready() follows. */
+static int begin_fill(struct resident *resident, char *reason)
 {
 	static const struct fill_ops ops = {
-		.groups = on_groups, .clear = on_clear, .ended = on_ended,
-		.spoiled = on_spoiled, .quiet = on_quiet,
+		.ready = on_ready, .groups = on_groups, .ended = on_ended, .quiet = on_quiet,
 	};
+	const struct resident_place *where = &resident->preparation->place;
+	const struct resident_request *request = &resident->preparation->request;
 	const struct fill_request fill = {
 		.manifest = &resident->manifest->model, .grouping = &resident->grouping,
-		.lkey = resident->registration.lkey,
+		.registration = &resident->registration,
 		.allowed = resident->staged ? staging_allowed(resident->staging, 0) : 0,
 		.class = request->class, .deadline_ns = request->deadline_ns,
 		.verify = request->verify, .begun_us = resident->begun_us,
 		.place = place, .find = find, .lied = lied,
 	};
-	int err;
 
-	resident->fill = fill_create(resident->chunks, peers, &fill, &ops, resident, &err, reason);
-	if (!resident->fill)
-		return err;
-	resident->read_bytes = fill_read_bytes(resident->fill);
-	resident->copied_bytes = fill_copied_bytes(resident->fill);
-	return 0;
+	resident->fill = fill_create(resident->chunks, where->peers, where->loop, &fill, &ops,
+				     resident);
+	if (resident->fill)
+		return 0;
+	snprintf(reason, MEMORY_REASON_LEN, "out of memory");
+	return -ENOMEM;
 }
-
-/* By an errand: the memory, and whatever else takes long. */
-static void prepare(struct errand *errand)
-{
-	struct resident *resident = errand_in(errand, struct resident, errand);
-	struct preparation *preparation = resident->preparation;
-	const struct model_manifest *model = &resident->manifest->model;
-	struct distmind_vgpu *vgpu = preparation->place.vgpu;
-	int err = grouping_take(&resident->grouping, &resident->manifest->groupings, model,
-				&preparation->request.rates);
-
-	if (!err)
-		err = distmind_buffer_create(vgpu, model->size, DISTMIND_BUFFER_WEIGHTS,
-					     &resident->buffer);
-	if (!err)
-		err = distmind_buffer_map(resident->buffer, (void **)&resident->address);
-	if (!err)
-		err = distmind_timeline_create(vgpu, 0, &resident->timeline);
-	if (!err && resident->staged)
-		err = open_staging(resident);
-	preparation->err = err;
-	if (err) {
-		snprintf(preparation->reason, MEMORY_REASON_LEN,
-			 "no room for %llu bytes on the gpu: %s", (unsigned long long)model->size,
-			 strerror(-err));
-		return;
-	}
-	resident->size = distmind_buffer_size(resident->buffer);
-}
-
-static int begin_load(struct resident *resident, char *reason)
-{
-	struct preparation *preparation = resident->preparation;
-	int err = preparation->err;
-
-	if (!err && resident->cancelled) {
-		snprintf(reason, MEMORY_REASON_LEN, "nobody wants it any more");
-		return -ECANCELED;
-	}
-	if (!err && resident->staged)
-		err = register_memory(resident, staging_buffer(resident->staging),
-				      staging_address(resident->staging), reason);
-	else if (!err)
-		err = register_memory(resident, resident->buffer, resident->address, reason);
-	if (!err && resident->staged) {
-		err = await_copies(resident, preparation->place.loop);
-		if (err)
-			snprintf(reason, MEMORY_REASON_LEN, "%s", strerror(-err));
-	}
-	if (!err)
-		err = begin_fill(resident, &preparation->request, preparation->place.peers, reason);
-	if (err)
-		return err;
-	err = install_extents(resident, preparation->place.kernel);
-	if (err) {
-		snprintf(reason, MEMORY_REASON_LEN, "the kernel does not take the extents: %s",
-			 distmind_pool_error(preparation->place.kernel));
-		return err;
-	}
-	resident->moving_us = clock_us();
-	err = fill_start(resident->fill, preparation->place.loop, reason);
-	if (err)
-		resident->fill = NULL;
-	return err;
-}
-
-static void on_prepared(struct errand *errand)
-{
-	struct resident *resident = errand_in(errand, struct resident, errand);
-	struct preparation *preparation = resident->preparation;
-	int err;
-
-	turns_name("load: begin");
-	err = begin_load(resident, preparation->reason);
-	resident->preparing = false;
-	resident->preparation = NULL;
-	resident->ops->prepared(resident, err, preparation->reason);
-	free(preparation);
-}
-
-struct resident *resident_create(const struct resident_place *place, struct manifest *manifest,
-				 const struct resident_request *request,
-				 const struct resident_ops *ops)
-{
-	struct resident *resident = calloc(1, sizeof(*resident));
-	struct preparation *preparation = calloc(1, sizeof(*preparation));
-
-	if (!resident || !preparation) {
-		free(resident);
-		free(preparation);
-		return NULL;
-	}
-	preparation->place = *place;
-	preparation->request = *request;
-	resident->preparation = preparation;
-	resident->preparing = true;
-	resident->device = place->device;
-	resident->errands = place->errands;
-	resident->payer = place->payer;
-	resident->tensors = -1;
-	resident->ops = ops;
-	resident->chunks = place->chunks;
-	resident->staged = request->staged;
-	resident->verified = request->verify;
-	resident->manifest = manifest_get(manifest);
-	resident->begun_us = clock_us();
-	resident->errand = (struct errand){ .work = prepare, .done = on_prepared };
-	errands_add(resident->errands, resident->payer, &resident->errand);
-	return resident;
-}
-
-/*
- * For those who use it
- */
 
 /* It has no control characters. */
 static void write_text(FILE *out, const char *text)
@@ -559,34 +559,188 @@ static int list_tensors(const struct resident *resident)
 	return fd;
 }
 
-/* Made once: a model that is loaded again and again has many of them. */
-static int export_tensors(struct resident *resident)
+/* By an errand, before each step that takes long: nobody is to pay for what nobody wants. */
+static int unwanted(const struct resident *resident)
 {
-	int fd;
-
-	if (resident->tensors < 0)
-		resident->tensors = list_tensors(resident);
-	if (resident->tensors < 0)
-		return resident->tensors;
-	fd = fcntl(resident->tensors, F_DUPFD_CLOEXEC, 0);
-	return fd < 0 ? -errno : fd;
+	return resident->cancelled ? -ECANCELED : 0;
 }
 
-int resident_export(struct resident *resident, int fds[3])
+/* By an errand: the memory, and whatever else takes long. */
+static void prepare(struct errand *errand)
+{
+	struct resident *resident = errand_in(errand, struct resident, errand);
+	struct preparation *preparation = resident->preparation;
+	const struct model_manifest *model = &resident->manifest->model;
+	struct distmind_vgpu *vgpu = preparation->place.vgpu;
+	int err = grouping_take(&resident->grouping, &resident->manifest->groupings, model,
+				&preparation->request.rates);
+
+	if (!err)
+		err = unwanted(resident);
+	if (!err)
+		err = distmind_buffer_create(vgpu, model->size, DISTMIND_BUFFER_WEIGHTS,
+					     &resident->buffer);
+	if (!err)
+		err = distmind_buffer_map(resident->buffer, (void **)&resident->address);
+	if (!err)
+		err = distmind_timeline_create(vgpu, 0, &resident->timeline);
+	if (!err && resident->staged)
+		err = open_staging(resident);
+	if (!err) {
+		resident->tensors = list_tensors(resident);
+		err = resident->tensors < 0 ? resident->tensors : 0;
+	}
+	preparation->err = err;
+	if (err) {
+		snprintf(preparation->reason, MEMORY_REASON_LEN,
+			 "no room for %llu bytes on the gpu: %s", (unsigned long long)model->size,
+			 strerror(-err));
+		return;
+	}
+	resident->size = distmind_buffer_size(resident->buffer);
+	preparation->err = unwanted(resident);
+	if (!preparation->err)
+		preparation->err = register_memory(resident, preparation->reason);
+}
+
+static int begin_load(struct resident *resident, char *reason)
+{
+	struct preparation *preparation = resident->preparation;
+	int err = preparation->err;
+
+	if (resident->cancelled) {
+		snprintf(reason, MEMORY_REASON_LEN, "nobody wants it any more");
+		return -ECANCELED;
+	}
+	if (!err && resident->held && resident->held != resident->chunks->network.fabric) {
+		snprintf(reason, MEMORY_REASON_LEN, "the RDMA device is gone: try again");
+		err = -ENODEV;
+	}
+	/* With an error, give_back() unmakes it. */
+	if (!err && resident->held) {
+		memory_registration_adopt(&resident->registration, resident->held);
+		release_device(resident);
+	}
+	if (!err && resident->staged) {
+		err = await_copies(resident, preparation->place.loop);
+		if (err)
+			snprintf(reason, MEMORY_REASON_LEN, "%s", strerror(-err));
+	}
+	return err ? err : begin_fill(resident, reason);
+}
+
+static void on_prepared(struct errand *errand);
+
+static void register_late(struct errand *errand)
+{
+	struct resident *resident = errand_in(errand, struct resident, errand);
+	struct preparation *preparation = resident->preparation;
+
+	preparation->err = unwanted(resident);
+	if (!preparation->err)
+		preparation->err = register_memory(resident, preparation->reason);
+}
+
+/* A device has come since the load began: READs need memory that is registered with it. */
+static bool must_register(struct resident *resident)
+{
+	struct memory_fabric *fabric = resident->chunks->network.fabric;
+
+	if (resident->preparation->err || resident->cancelled || resident->held || !fabric)
+		return false;
+	resident->held = fabric;
+	memory_fabric_hold(fabric);
+	resident->errand = (struct errand){ .work = register_late, .done = on_prepared };
+	errands_add(resident->errands, resident->payer, &resident->errand);
+	return true;
+}
+
+static void on_prepared(struct errand *errand)
+{
+	struct resident *resident = errand_in(errand, struct resident, errand);
+	int err;
+
+	turns_name("load: begin");
+	if (must_register(resident))
+		return;
+	err = begin_load(resident, resident->preparation->reason);
+	if (err)
+		end_preparation(resident, err, resident->preparation->reason);
+}
+
+struct resident *resident_create(const struct resident_place *place, struct manifest *manifest,
+				 const struct resident_request *request,
+				 const struct resident_ops *ops)
+{
+	struct resident *resident = calloc(1, sizeof(*resident));
+	struct preparation *preparation = calloc(1, sizeof(*preparation));
+
+	if (!resident || !preparation) {
+		free(resident);
+		free(preparation);
+		return NULL;
+	}
+	preparation->place = *place;
+	preparation->request = *request;
+	resident->preparation = preparation;
+	resident->preparing = true;
+	resident->device = place->device;
+	resident->errands = place->errands;
+	resident->payer = place->payer;
+	resident->tensors = -1;
+	resident->ops = ops;
+	resident->chunks = place->chunks;
+	resident->staged = request->staged;
+	resident->verified = request->verify;
+	resident->manifest = manifest_get(manifest);
+	return resident;
+}
+
+void resident_begin(struct resident *resident)
+{
+	resident->begun = true;
+	resident->held = resident->chunks->network.fabric;
+	if (resident->held)
+		memory_fabric_hold(resident->held);
+	resident->begun_us = clock_us();
+	resident->errand = (struct errand){ .work = prepare, .done = on_prepared };
+	errands_add(resident->errands, resident->payer, &resident->errand);
+}
+
+void resident_cancel(struct resident *resident)
+{
+	resident->cancelled = true;
+	if (!resident->begun) {
+		resident->begun = true;
+		resident->errand = (struct errand){ .done = on_prepared };
+		errands_add(resident->errands, resident->payer, &resident->errand);
+	} else if (resident->fill) {
+		fill_fail(resident->fill, -ECANCELED, "nobody wants it any more");
+	} else if (resident->preparing) {
+		errands_skip(resident->errands, resident->payer, &resident->errand);
+	}
+}
+
+/*
+ * For those who use it
+ */
+
+int resident_lend(struct resident *resident, uint32_t payer)
+{
+	return distmind_buffer_export_paid(resident->buffer, DISTMIND_EXPORT_CLOEXEC, payer);
+}
+
+int resident_export(struct resident *resident, int fds[2])
 {
 	int err;
 
-	fds[0] = distmind_buffer_export(resident->buffer, DISTMIND_EXPORT_CLOEXEC);
-	fds[1] = distmind_timeline_export(resident->timeline, DISTMIND_EXPORT_CLOEXEC);
-	fds[2] = export_tensors(resident);
-	for (int i = 0; i < 3; i++) {
-		if (fds[i] >= 0)
-			continue;
-		err = fds[i];
-		for (int j = 0; j < 3; j++)
-			if (fds[j] >= 0)
-				close(fds[j]);
-		return err;
-	}
-	return 0;
+	fds[0] = distmind_timeline_export(resident->timeline, DISTMIND_EXPORT_CLOEXEC);
+	if (fds[0] < 0)
+		return fds[0];
+	fds[1] = fcntl(resident->tensors, F_DUPFD_CLOEXEC, 0);
+	if (fds[1] >= 0)
+		return 0;
+	err = -errno;
+	close(fds[0]);
+	return err;
 }

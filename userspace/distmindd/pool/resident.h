@@ -51,8 +51,8 @@ struct resident_ops {
 	void (*quiet)(struct resident *resident); /* may be destroyed, and must if it failed */
 	/* What resident_verify() found; may be destroyed. */
 	void (*verified)(struct resident *resident, int err);
-	/* One that was destroyed has given back its memory, so much of it. */
-	void (*gone)(struct weights_device *device, uint64_t size);
+	/* One that was destroyed has given back its memory; it is freed after this. */
+	void (*gone)(struct resident *resident);
 };
 
 enum resident_state { RESIDENT_LOADING, RESIDENT_READY, RESIDENT_FAILED };
@@ -63,19 +63,20 @@ struct resident {
 	/*
 	 * Memory of a gpu is made and given back by errands of the gpu, for that takes
 	 * long. One at a time: while one is under way the resident has
-	 * another state than those below.
+	 * another state than those below. What gives back goes before what makes.
 	 */
 	struct errands *errands;
 	struct errand errand;
 	uint64_t payer;
 	struct preparation *preparation; /* owned */
-	bool preparing, settled;
+	bool begun, preparing, settled;
 	struct chunks *chunks;
 	struct manifest *manifest; /* a reference */
 	struct grouping grouping;
 	enum resident_state state;
-	bool cancelled;
+	_Atomic bool cancelled; /* the loop's; errands look at it */
 	bool quiet;
+	bool ending; /* it is being destroyed */
 	bool verified; /* the bytes that are there are those of their digests */
 	bool damaged; /* some are not: those who have it keep it, and nobody else gets it */
 	int err;
@@ -89,20 +90,24 @@ struct resident {
 	struct distmind_buffer *buffer;
 	uint8_t *address;
 	struct distmind_timeline *timeline;
-	int tensors; /* a sealed list of them, for all who load it; negative: not made yet */
+	int tensors; /* a sealed list of them, for all who load it; negative: none */
 	struct memory_registration registration;
+	struct memory_fabric *held; /* while an errand registers memory with it, or ends that */
 	struct fill *fill; /* while it is under way */
 	struct audit *audit; /* so too */
 	/* Of the staged form, until the load has ended. */
 	struct staging *staging;
 	sd_event_source *copied_source; /* groups have been copied */
-	uint32_t copied, clear; /* groups that have; that nobody writes to staging any more */
+	uint32_t copied; /* groups that have */
 	uint32_t awaited; /* the value of the timeline that the source waits for */
 	/* Who the load copies from: they stay until it is quiet. */
 	struct resident *lenders[RESIDENT_LENDERS];
 	uint32_t lender_count;
 	/* The cache's: */
 	uint32_t borrowers;
+	uint64_t owner; /* who it was loaded for, first */
+	bool listed; /* in the list of loads */
+	TAILQ_ENTRY(resident) load;
 	LIST_HEAD(, weights_use) uses;
 	uint64_t loads;
 	uint64_t used_us;
@@ -124,14 +129,19 @@ struct resident_place {
 	uint64_t payer; /* of these */
 };
 
-/*
- * Begins to load; nothing is called back from within, prepared() is called later. The vgpu has
- * quota for it. NULL: no memory.
- */
+/* To be loaded; it has no memory yet. NULL: none for itself. */
 struct resident *resident_create(const struct resident_place *place, struct manifest *manifest,
 				 const struct resident_request *request,
 				 const struct resident_ops *ops);
-/* Ends a load that has not ended; quiet() follows. */
+/*
+ * Begins to load; nothing is called back from within, prepared() is called later. The vgpu has
+ * quota for it.
+ */
+void resident_begin(struct resident *resident);
+/*
+ * Ends a load that has not ended: prepared() follows with -ECANCELED if it is not prepared yet,
+ * else quiet(). One that no errand has begun to prepare gets no memory.
+ */
 void resident_cancel(struct resident *resident);
 /* Somebody else wants it too: not less urgently, and not to end earlier, than that. */
 void resident_extend(struct resident *resident, const struct resident_request *request);
@@ -145,9 +155,11 @@ void resident_destroy(struct resident *resident);
 
 uint64_t resident_final(const struct resident *resident);
 /*
- * The answer to who loads it: fds gets a dma-buf of the buffer, the timeline, both
- * read-only, and the list of tensors; the caller's.
+ * A dma-buf of the buffer, read-only, for which that vgpu pays as long as somebody has it, be
+ * it this process; the caller's. -EDQUOT: it has not enough left. Not while it is prepared.
  */
-int resident_export(struct resident *resident, int fds[3]);
+int resident_lend(struct resident *resident, uint32_t payer);
+/* What goes with it: fds gets the timeline, read-only, and the list of tensors; the caller's. */
+int resident_export(struct resident *resident, int fds[2]);
 
 #endif

@@ -10,13 +10,18 @@
  *   access                                      its owner, root
  *   push chunk commit preload evict forget      root
  *
+ * The answers to list and show are lent: they can be read until the connection asks for
+ * something else or ends (answer.h).
+ *
  * Every field is checked here; what is wrong is answered, and changes nothing. Descriptors
- * are for root too: the kernel refuses those of others, if it is 6.16 or later.
+ * are for root too: a message of others that brings some is refused, by the kernel if that
+ * is 6.16 or later.
  *
  * No descriptor of somebody else's is received or closed by the loop's thread, for that can
  * take as long as its maker likes: messages that bring some are received, and connections
- * closed, by errands of the user. So is every socket, since what nobody has received goes
- * with it; it counts as a connection until it is closed.
+ * closed, by errands of the user, since what nobody has received goes with them; a connection
+ * counts as one until it is closed. Who is too many is closed by the loop, unless descriptors were
+ * sent already.
  */
 #ifndef DISTMINDD_SERVICE_H
 #define DISTMINDD_SERVICE_H
@@ -27,7 +32,6 @@
 #define SERVICE_CLIENTS_MAX 1024
 #define SERVICE_CLIENTS_USER 128 /* of these, of one user; root has no limit */
 #define SERVICE_CLIENTS_ROOT 64	 /* and for root alone, who has to see what is going on */
-#define SERVICE_TURNED_AWAY 4096 /* sockets of those that were too many, which are being closed */
 
 struct service {
 	struct models *models;
@@ -37,7 +41,6 @@ struct service {
 	struct client *clients; /* those that end too */
 	unsigned int count;
 	uint64_t accepted; /* clients, since it began */
-	unsigned int turned_away;
 };
 
 /* -EADDRINUSE and others; has been logged. */

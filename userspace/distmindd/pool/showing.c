@@ -6,12 +6,10 @@
 #include "models.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define CHUNKS_LOOKED 256 /* between two looks at the clock */
+#define CHUNKS_LOOKED 16 /* between two looks at the clock */
 
 struct showing {
 	struct exchange exchange;
@@ -33,7 +31,8 @@ struct showing {
 	uint32_t *starts, *holders;
 	size_t room;
 	uint32_t next; /* chunk */
-	int fd; /* the answer, or a negative errno */
+	struct answer *answer; /* a reference, if it could be made */
+	int err;
 };
 
 static void destroy(struct showing *showing)
@@ -53,18 +52,6 @@ static void fail(struct showing *showing, int err)
 	destroy(showing);
 }
 
-static void answer(struct client *client, int fd)
-{
-	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-
-	if (copy < 0) {
-		client_refuse(client, -errno, "%s", strerror(errno));
-		return;
-	}
-	client_answer(client, json_object(), &copy, 1);
-	close(copy);
-}
-
 /*
  * What was told before
  */
@@ -81,23 +68,23 @@ static void take_stamp(struct showing_stamp *stamp, struct models *models,
 	weights_rates(&models->weights, false, &stamp->rates);
 }
 
-static int find_kept(const struct showings *showings, const struct showing_stamp *stamp)
+static struct answer *find_kept(const struct showings *showings, const struct showing_stamp *stamp)
 {
 	for (unsigned int i = 0; i < SHOWINGS_KEPT; i++)
-		if (showings->kept[i].fd &&
+		if (showings->kept[i].answer &&
 		    !memcmp(&showings->kept[i].stamp, stamp, sizeof(*stamp)))
-			return showings->kept[i].fd;
-	return 0;
+			return showings->kept[i].answer;
+	return NULL;
 }
 
+/* Takes its reference. */
 static void keep(struct showings *showings, const struct showing *showing)
 {
 	unsigned int which = showings->oldest++ % SHOWINGS_KEPT;
 
-	if (showings->kept[which].fd)
-		close(showings->kept[which].fd);
+	answer_put(showings->kept[which].answer, showing->models->errands, showing->payer);
 	showings->kept[which].stamp = showing->stamp;
-	showings->kept[which].fd = showing->fd;
+	showings->kept[which].answer = showing->answer;
 }
 
 /*
@@ -167,11 +154,11 @@ static void write_answer(struct errand *errand)
 			    &showing->stamp.rates);
 	if (err) {
 		grouping_clear(&grouping);
-		showing->fd = err;
+		showing->err = err;
 		return;
 	}
 	showing->users = NULL;
-	showing->fd = message_memfd_json(json_pack(
+	showing->err = answer_make(&showing->answer, json_pack(
 		"{s:o, s:I, s:I, s:i, s:o, s:i, s:i, s:I, s:o, s:I, s:I, s:I, s:{s:f, s:f, s:f, s:f, "
 		"s:f}, s:o}",
 		"users", users, "uid", (json_int_t)row->access.uid, "gid",
@@ -192,11 +179,11 @@ static void on_written(struct errand *errand)
 	struct showing *showing = errand_in(errand, struct showing, errand);
 
 	turns_name("show: answer");
-	if (showing->fd < 0) {
-		fail(showing, showing->fd);
+	if (showing->err) {
+		fail(showing, showing->err);
 		return;
 	}
-	answer(showing->exchange.client, showing->fd);
+	client_lend(showing->exchange.client, showing->answer);
 	keep(&showing->models->showings, showing);
 	destroy(showing);
 }
@@ -378,12 +365,12 @@ void showing_begin(struct client *client, const struct catalog_model *model,
 	struct models *models = client->models;
 	struct showing_stamp stamp;
 	struct showing *showing;
-	int fd;
+	struct answer *kept;
 
 	take_stamp(&stamp, models, model);
-	fd = find_kept(&models->showings, &stamp);
-	if (fd) {
-		answer(client, fd);
+	kept = find_kept(&models->showings, &stamp);
+	if (kept) {
+		client_lend(client, kept);
 		return;
 	}
 	showing = calloc(1, sizeof(*showing));
@@ -416,7 +403,6 @@ void showings_close(struct showings *showings)
 {
 	sd_event_source_disable_unref(showings->turn);
 	for (unsigned int i = 0; i < SHOWINGS_KEPT; i++)
-		if (showings->kept[i].fd)
-			close(showings->kept[i].fd);
+		answer_put(showings->kept[i].answer, NULL, 0);
 	*showings = (struct showings){ 0 };
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The answers to "show": all about a model, in a memfd each. A model may have a million chunks,
- * so an answer is made in three steps: the survey; who holds its chunks, in turns of the loop;
- * and what follows from that, its groups and the text, by an errand of whoever asks. One user
- * has one answer made at a time, and the last answers are kept until what they depend on
- * changes.
+ * The answers to "show": all about a model, in a memfd each (answer.h). A model may have a
+ * million chunks, so an answer is made in three steps: the survey; who holds its chunks, in
+ * turns of the loop; and what follows from that, its groups and the text, by an errand of whoever
+ * asks. One user has one answer made at a time, and the last answers are kept until what they
+ * depend on changes.
  */
 #ifndef DISTMINDD_SHOWING_H
 #define DISTMINDD_SHOWING_H
@@ -31,7 +31,7 @@ struct showings {
 	TAILQ_HEAD(, showing) queue; /* those whose chunks are looked at */
 	struct {
 		struct showing_stamp stamp;
-		int fd; /* 0: none; owned */
+		struct answer *answer; /* a reference; NULL: none */
 	} kept[SHOWINGS_KEPT];
 	unsigned int oldest;
 };

@@ -3,14 +3,13 @@
 
 #include "../common/turn.h"
 #include "../common/turns.h"
-#include "replicas.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TRIES 3
-#define CHUNKS_LOOKED 256 /* between two looks at the clock */
+#define CHUNKS_LOOKED 16 /* between two looks at the clock */
 
 static const char *state_of(const struct survey_model *row)
 {
@@ -88,7 +87,6 @@ static bool see_chunks(struct survey *survey, struct survey_model *row)
 
 struct collecting {
 	struct survey_rows *rows;
-	struct replicas replicas;
 	int err;
 };
 
@@ -113,7 +111,6 @@ static void see_model(const struct catalog_model *model, void *arg)
 	*row = (struct survey_model){
 		.revision = model->revision, .replicas = model->replicas, .access = model->access,
 		.manifest = manifests_find(model), .copies = UINT32_MAX,
-		.extra = replicas_extra(&collecting->replicas, model),
 		.uploading = model->uploading, .known = model->known, .broken = model->error[0],
 	};
 	strcpy(row->name, model->name);
@@ -124,19 +121,20 @@ static void see_model(const struct catalog_model *model, void *arg)
 static int begin(struct survey *survey)
 {
 	struct collecting collecting = { .rows = &survey->making };
-	int err = replicas_read(&collecting.replicas, survey->catalog);
+	int err;
 
 	clear(&survey->making);
+	replicas_free(&survey->replicas);
+	err = replicas_begin(&survey->replicas, survey->catalog);
 	survey->making.changes = catalog_changes(survey->catalog);
 	survey->bucket = survey->row = 0;
 	if (err)
 		return err;
 	catalog_model_each(survey->catalog, see_model, &collecting);
-	replicas_free(&collecting.replicas);
 	return collecting.err;
 }
 
-static void finish(struct survey_rows *rows)
+static void finish(struct survey_rows *rows, const struct replicas *replicas)
 {
 	for (unsigned int i = 1; i < SURVEY_SHARES; i++)
 		rows->stored += rows->shares[i] / i;
@@ -144,6 +142,8 @@ static void finish(struct survey_rows *rows)
 		struct survey_model *row = &rows->models[i];
 
 		row->state = state_of(row);
+		if (!row->uploading)
+			row->extra = replicas_extra(replicas, row->name);
 		if (row->copies == UINT32_MAX || row->uploading)
 			row->copies = 0;
 	}
@@ -172,26 +172,42 @@ static bool is_current(const struct survey *survey)
 	return survey->made && survey->rows.changes == catalog_changes(survey->catalog);
 }
 
-/* Those for whom this one will do: it was begun after they asked. */
-static void tell(struct survey *survey, int err)
+/* Was the last one begun after the first of those who wait asked? Others asked later. */
+static bool is_ready(const struct survey *survey)
 {
-	struct survey_wait *wait, *next;
-	struct survey_waits ready = TAILQ_HEAD_INITIALIZER(ready);
+	const struct survey_wait *wait = TAILQ_FIRST(&survey->waits);
 
-	for (wait = TAILQ_FIRST(&survey->waits); wait; wait = next) {
-		next = TAILQ_NEXT(wait, link);
-		if (!err && wait->changes > survey->rows.changes)
-			continue;
+	return survey->made && wait && wait->changes <= survey->rows.changes;
+}
+
+/* What each does with it takes a while, and there may be more of them than a turn has time for. */
+static void tell(struct survey *survey)
+{
+	struct survey_wait *wait;
+
+	while (is_ready(survey)) {
+		wait = TAILQ_FIRST(&survey->waits);
 		TAILQ_REMOVE(&survey->waits, wait, link);
-		TAILQ_INSERT_TAIL(&ready, wait, link);
+		wait->ready(wait, 0);
+		if (turns_over())
+			break;
 	}
-	while ((wait = TAILQ_FIRST(&ready))) {
-		TAILQ_REMOVE(&ready, wait, link);
+}
+
+static void fail(struct survey *survey, int err)
+{
+	struct survey_waits all = TAILQ_HEAD_INITIALIZER(all);
+	struct survey_wait *wait;
+
+	TAILQ_CONCAT(&all, &survey->waits, link);
+	while ((wait = TAILQ_FIRST(&all))) {
+		TAILQ_REMOVE(&all, wait, link);
 		wait->ready(wait, err);
 	}
 }
 
-static void run(struct survey *survey)
+/* Makes one, as far as there is time. */
+static void make(struct survey *survey)
 {
 	int err = 0;
 
@@ -200,7 +216,9 @@ static void run(struct survey *survey)
 		survey->tries = 0;
 		err = begin(survey);
 	}
-	if (!err && !look(survey))
+	if (!err)
+		err = replicas_look(&survey->replicas);
+	if (err > 0 || (!err && !look(survey)))
 		return;
 	if (!err && catalog_changes(survey->catalog) != survey->making.changes &&
 	    ++survey->tries < TRIES) {
@@ -210,7 +228,7 @@ static void run(struct survey *survey)
 	}
 	survey->busy = false;
 	if (!err) {
-		finish(&survey->making);
+		finish(&survey->making, &survey->replicas);
 		clear(&survey->rows);
 		survey->rows = survey->making;
 		survey->making = (struct survey_rows){ 0 };
@@ -218,7 +236,17 @@ static void run(struct survey *survey)
 	} else {
 		clear(&survey->making);
 	}
-	tell(survey, err);
+	replicas_free(&survey->replicas);
+	if (err)
+		fail(survey, err);
+}
+
+static void run(struct survey *survey)
+{
+	if (is_ready(survey))
+		tell(survey);
+	else
+		make(survey);
 	if (TAILQ_EMPTY(&survey->waits))
 		sd_event_source_set_enabled(survey->turn, SD_EVENT_OFF);
 }
@@ -249,6 +277,7 @@ void survey_close(struct survey *survey)
 	sd_event_source_disable_unref(survey->turn);
 	clear(&survey->rows);
 	clear(&survey->making);
+	replicas_free(&survey->replicas);
 	*survey = (struct survey){ 0 };
 }
 

@@ -12,6 +12,7 @@
 #define DISTMINDD_SURVEY_H
 
 #include "manifests.h"
+#include "replicas.h"
 
 #include <sys/queue.h>
 #include <systemd/sd-event.h>
@@ -59,6 +60,7 @@ struct survey {
 	bool made;
 	/* The one that is being made: */
 	struct survey_rows making;
+	struct replicas replicas;
 	bool busy;
 	size_t bucket, row;
 	unsigned int tries;

@@ -20,17 +20,35 @@ struct verify {
 	struct memory_chunk *copy; /* pinned while a thread looks at it; NULL: none does */
 	bool good; /* what it found */
 	struct models *models;
-	struct verify *next;
+	uint64_t payer;
+	bool begun; /* else it waits for another one of the same user */
+	bool busy; /* a thread or the device has a copy: looked() or on_read() follows */
+	struct verify *next; /* of all, in the order in which they were asked for */
 	struct manifest *manifest; /* a reference */
 	uint32_t chunk;		   /* the one that is being checked */
 	uint32_t holder;	   /* of it */
-	json_t *bad;
+	json_t *bad; /* the first ones */
+	uint32_t bad_chunks;
+	bool is_bad; /* the one that is being checked: a copy of it */
 	uint64_t done;
 	sd_event_source *turn;
 	uint8_t *scratch; /* a chunk of another host; NULL: none was read yet */
 	struct memory_registration registration; /* of the scratch, with the device of now */
 	char host[CATALOG_HOST_LEN]; /* that is being read from */
 };
+
+/* The first of a user's is the one that goes on. */
+static void begin_first(struct models *models, uint64_t payer)
+{
+	struct verify *verify = models->verifies;
+
+	while (verify && verify->payer != payer)
+		verify = verify->next;
+	if (!verify || verify->begun)
+		return;
+	verify->begun = true;
+	sd_event_source_set_enabled(verify->turn, SD_EVENT_ON);
+}
 
 static void destroy(struct verify *verify)
 {
@@ -40,6 +58,7 @@ static void destroy(struct verify *verify)
 	while (*at != verify)
 		at = &(*at)->next;
 	*at = verify->next;
+	begin_first(verify->models, verify->payer);
 	if (verify->copy)
 		memory_arena_unpin(chunks->arena, verify->copy);
 	memory_registration_end(&verify->registration);
@@ -60,6 +79,8 @@ static void complain(struct verify *verify, const char *host, const char *reason
 {
 	char text[MODEL_DIGEST_TEXT_LEN];
 
+	verify->bad_chunks += !verify->is_bad;
+	verify->is_bad = true;
 	model_digest_format(&current(verify)->digest, text);
 	/* The answer has to fit a message: what is wrong at the beginning is enough. */
 	if (json_array_size(verify->bad) < 64)
@@ -70,6 +91,7 @@ static void complain(struct verify *verify, const char *host, const char *reason
 /* The copy has been looked at. */
 static void go_on(struct verify *verify)
 {
+	verify->busy = false;
 	if (verify->exchange.client)
 		sd_event_source_set_enabled(verify->turn, SD_EVENT_ON);
 	else
@@ -101,15 +123,16 @@ static void looked(struct worker_job *job, bool dropped)
 }
 
 /* True: looked() follows. */
-static bool check_local(struct verify *verify, const char *host)
+static bool check_local(struct verify *verify, const char *host, const char *lacking)
 {
 	struct chunks *chunks = &verify->models->chunks;
 
 	if (memory_arena_pin(chunks->arena, current(verify)->digest.bytes, &verify->copy)) {
-		complain(verify, host, "it is not there");
+		complain(verify, host, lacking);
 		return false;
 	}
-	verify->job = (struct worker_job){ .work = look, .done = looked };
+	verify->job = (struct worker_job){ .work = look, .done = looked,
+					  .background = true };
 	worker_add(chunks->worker, &verify->job);
 	return true;
 }
@@ -164,7 +187,7 @@ static bool check_remote(struct verify *verify, const char *host)
 	}
 	piece.address = (uintptr_t)verify->scratch;
 	piece.lkey = verify->registration.lkey;
-	if (memory_client_load(verify->models->chunks.network.client, &request, &ops, verify,
+	if (memory_loader_load(verify->models->chunks.network.loader, &request, &ops, verify,
 			       reason))
 		return true;
 	complain(verify, host, reason);
@@ -174,9 +197,9 @@ static bool check_remote(struct verify *verify, const char *host)
 static void answer(struct verify *verify)
 {
 	client_answer(verify->exchange.client,
-		      json_pack("{s:I, s:O}", "chunks",
-				(json_int_t)verify->manifest->model.chunk_count, "bad",
-				verify->bad),
+		      json_pack("{s:I, s:I, s:O}", "chunks",
+				(json_int_t)verify->manifest->model.chunk_count, "bad_chunks",
+				(json_int_t)verify->bad_chunks, "bad", verify->bad),
 		      NULL, 0);
 	destroy(verify);
 }
@@ -187,7 +210,6 @@ static int on_turn(sd_event_source *source, uint64_t us, void *arg)
 	struct catalog_holder holders[CATALOG_REPLICAS_MAX];
 	struct verify *verify = arg;
 	struct models *models = verify->models;
-	bool reading = false;
 	size_t count;
 
 	(void)us;
@@ -198,26 +220,30 @@ static int on_turn(sd_event_source *source, uint64_t us, void *arg)
 	}
 	count = catalog_chunk_holders(models->catalog, current(verify)->digest.bytes, holders,
 				      CATALOG_REPLICAS_MAX);
-	if (!count && !verify->holder)
-		complain(verify, "", "nobody holds it");
-	if (verify->holder < count && verify->holder < CATALOG_REPLICAS_MAX) {
+	if (!count && !verify->holder) {
+		/* What this host has got a moment ago the catalog may not know yet. */
+		verify->holder++;
+		verify->busy = check_local(verify, "", "nobody holds it");
+	} else if (verify->holder < count && verify->holder < CATALOG_REPLICAS_MAX) {
 		const struct catalog_holder *holder = &holders[verify->holder++];
 
-		if (!holder->live)
+		/* This host is here, whatever the catalog knows of it yet. */
+		if (!strcmp(holder->host, models->chunks.host.name))
+			verify->busy = check_local(verify, holder->host, "it is not there");
+		else if (!holder->live)
 			complain(verify, holder->host, "the host is away");
-		else if (strcmp(holder->host, models->chunks.host.name))
-			reading = check_remote(verify, holder->host);
 		else
-			reading = check_local(verify, holder->host);
+			verify->busy = check_remote(verify, holder->host);
 	} else {
 		verify->done += current(verify)->size;
 		verify->chunk++;
 		verify->holder = 0;
+		verify->is_bad = false;
 		if (verify->chunk % 64 == 0)
 			client_progress(verify->exchange.client, verify->done,
 					verify->manifest->model.size);
 	}
-	if (reading)
+	if (verify->busy)
 		sd_event_source_set_enabled(source, SD_EVENT_OFF);
 	return 0;
 }
@@ -226,9 +252,8 @@ static int on_turn(sd_event_source *source, uint64_t us, void *arg)
 static void on_gone(struct exchange *exchange)
 {
 	struct verify *verify = (struct verify *)exchange;
-	int enabled;
 
-	if (sd_event_source_get_enabled(verify->turn, &enabled) < 0 || enabled)
+	if (!verify->busy)
 		destroy(verify);
 }
 
@@ -240,17 +265,26 @@ void verify_close(struct models *models)
 
 void verify_begin(struct client *client, struct manifest *manifest)
 {
-	struct verify *verify = calloc(1, sizeof(*verify));
+	struct verify *verify, **last = &client->models->verifies;
 	char reason[MEMORY_REASON_LEN] = "out of memory";
 	int err = -ENOMEM;
 
+	/* What is not found may be there all the same. */
+	if (client->models->chunks.restore.under_way) {
+		client_refuse(client, -EAGAIN,
+			      "this host has just started, and reads its spool: try again");
+		return;
+	}
+	verify = calloc(1, sizeof(*verify));
 	if (!verify) {
 		client_refuse(client, err, "%s", reason);
 		return;
 	}
 	verify->models = client->models;
-	verify->next = client->models->verifies;
-	client->models->verifies = verify;
+	verify->payer = client->payer;
+	while (*last)
+		last = &(*last)->next;
+	*last = verify;
 	verify->manifest = manifest_get(manifest);
 	verify->bad = json_array();
 	verify->exchange.gone = on_gone;
@@ -261,5 +295,7 @@ void verify_begin(struct client *client, struct manifest *manifest)
 		client_refuse(client, err, "verify: %s", reason);
 		return;
 	}
+	sd_event_source_set_enabled(verify->turn, SD_EVENT_OFF);
 	client_begin(client, &verify->exchange);
+	begin_first(verify->models, verify->payer);
 }

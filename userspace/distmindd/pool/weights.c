@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "weights.h"
+#include "weights_state.h"
 
 #include "../../common/clock.h"
 #include "../common/log.h"
+#include "../common/turns.h"
 
 #include <errno.h>
 #include <math.h>
@@ -16,37 +17,6 @@
 #define SPREAD 0.1 /* of a rate that was measured once, or never */
 #define SPREAD_MAX 0.5
 #define END_MS 60000 /* for the memory of gpus to be given back */
-
-struct weights_device {
-	struct weights *weights;
-	uint32_t gpu;
-	uint32_t vgpu_id;
-	struct distmind_vgpu *vgpu;
-	uint64_t quota;
-	uint64_t memory; /* of the gpu */
-	uint32_t copy_lanes;
-	bool lost;
-	bool draining;
-	uint32_t leaving; /* residents that are out of the cache, and not gone */
-	uint64_t freeing; /* bytes that are being given back */
-	struct resident *residents; /* owned */
-	struct weights_device *next;
-};
-
-/* Of a client, which ends it; a preload's ends with the load. */
-struct weights_use {
-	struct exchange exchange; /* while it waits for the end of the load */
-	struct resident *resident; /* NULL: its load has failed */
-	uint32_t vgpu, uid; /* whose it is */
-	int err; /* then this is why */
-	char reason[MEMORY_REASON_LEN];
-	bool cached;
-	bool waits;
-	bool all; /* it waits until all is there */
-	bool verify; /* it wants nothing that was not */
-	bool preload;
-	LIST_ENTRY(weights_use) link;
-};
 
 /*
  * Devices
@@ -76,6 +46,7 @@ int weights_open(struct weights *weights, sd_event *loop, struct distmind_pool *
 	*weights = (struct weights){
 		.loop = loop, .kernel = kernel, .chunks = chunks, .peers = peers, .heat = heat,
 	};
+	TAILQ_INIT(&weights->loads);
 	distmind_pool_vgpus(kernel, note_stale, &stale);
 	for (size_t i = 0; i < stale.count; i++)
 		distmind_pool_vgpu_delete(kernel, stale.ids[i]);
@@ -164,6 +135,7 @@ static void give_back(struct weights_device *device, uint64_t quota)
 
 static void bury(struct resident *resident)
 {
+	resident->cancelled = true;
 	resident->device->leaving++;
 	resident->device->freeing += resident->size;
 	resident_destroy(resident);
@@ -209,16 +181,24 @@ static struct resident *least_useful(struct weights_device *device)
 	return least;
 }
 
-/* As much as is needed and can be had; the kernel moves out what does not fit. */
+/*
+ * As much as is needed, can be had, and takes no longer than a turn may; the kernel moves out what
+ * does not fit, and the next load goes on with it.
+ */
 static void make_room(struct weights_device *device, uint64_t bytes)
 {
 	struct distmind_gpu_record gpu;
 	struct resident *least;
 
-	while (!distmind_pool_gpu(device->weights->kernel, device->gpu, &gpu) &&
-	       gpu.memory_used + bytes > gpu.memory + device->freeing &&
-	       (least = least_useful(device)))
+	if (distmind_pool_gpu(device->weights->kernel, device->gpu, &gpu))
+		return;
+	/* What is evicted is being freed then. */
+	while (gpu.memory_used + bytes > gpu.memory + device->freeing &&
+	       (least = least_useful(device))) {
 		evict(least);
+		if (turns_over())
+			break;
+	}
 }
 
 static const void *find_bytes(struct weights_device *device, const struct model_chunk *chunk,
@@ -257,9 +237,64 @@ static void free_device(struct weights_device *device)
 	free(device);
 }
 
+/*
+ * Who pays
+ */
+
+/*
+ * Some time has passed since the vgpu was named. If it has ended its number may be that of
+ * somebody else's by now, who is not to pay.
+ */
+static bool is_same_payer(const struct weights_use *use)
+{
+	struct distmind_vgpu_record vgpu;
+
+	return !distmind_pool_vgpu(use->resident->device->weights->kernel, use->vgpu, &vgpu) &&
+	       vgpu.uid == use->uid;
+}
+
+static int begin_payment(struct weights_use *use, char *reason)
+{
+	const struct resident *resident = use->resident;
+	int fd;
+
+	if (use->preload || use->dmabuf >= 0)
+		return 0;
+	if (!is_same_payer(use)) {
+		snprintf(reason, MEMORY_REASON_LEN,
+			 "vgpu %u, which was to pay for it, has ended: load it for another one",
+			 use->vgpu);
+		return -ENXIO;
+	}
+	fd = resident_lend(use->resident, use->vgpu);
+	if (fd >= 0) {
+		use->dmabuf = fd;
+		return 0;
+	}
+	if (fd == -EDQUOT)
+		snprintf(reason, MEMORY_REASON_LEN,
+			 "vgpu %u would pay %llu bytes for it, and has not so much left of its quota, or "
+			 "its user of all quotas together: give it more (distmindctl vgpu set), end other "
+			 "uses, or close what is left of vgpus that have ended",
+			 use->vgpu, (unsigned long long)resident->size);
+	else
+		snprintf(reason, MEMORY_REASON_LEN, "the weights cannot be handed over: %s",
+			 strerror(-fd));
+	return fd;
+}
+
+/* Others may still have what it has been given. */
+static void end_payment(struct weights_use *use)
+{
+	if (use->dmabuf >= 0)
+		close(use->dmabuf);
+	use->dmabuf = -1;
+}
+
 /* Nothing is there for it to use: who waits is told so, others when they ask. */
 static void leave(struct weights_use *use, int err, const char *reason)
 {
+	end_payment(use);
 	if (use->waits)
 		client_refuse(use->exchange.client, err, "model %s: %s",
 			      use->resident->manifest->model.name, reason);
@@ -374,14 +409,14 @@ static void log_end(const struct resident *resident)
 static void answer(struct weights_use *use, struct client *client)
 {
 	struct resident *resident = use->resident;
-	int fds[3] = { -1, -1, -1 }, err;
+	int fds[3] = { use->dmabuf, -1, -1 }, err;
 
 	use->waits = false;
 	if (use->preload) {
 		client_answer(client, json_object(), NULL, 0);
 		return;
 	}
-	err = resident_export(resident, fds);
+	err = resident_export(resident, fds + 1);
 	if (err) {
 		client_refuse(client, err, "the weights cannot be handed over: %s", strerror(-err));
 		return;
@@ -395,8 +430,8 @@ static void answer(struct weights_use *use, struct client *client)
 				(json_int_t)resident->grouping.predicted_ns, "read_bytes",
 				(json_int_t)(use->cached ? 0 : resident->read_bytes)),
 		      fds, 3);
-	for (int i = 0; i < 3; i++)
-		close(fds[i]);
+	close(fds[1]);
+	close(fds[2]);
 }
 
 /* What it waits for. */
@@ -432,6 +467,7 @@ static void on_ended(struct resident *resident)
 
 	log_end(resident);
 	if (resident->state == RESIDENT_READY) {
+		weights_loads_remove(weights, resident);
 		learn_rates(weights, resident);
 		heat_load(weights->heat, resident->manifest->model.name, resident->read_bytes,
 			  clock_us());
@@ -504,6 +540,23 @@ static void on_quiet(struct resident *resident)
 	reap(device);
 }
 
+/* From now on there is something to pay for. */
+static void begin_payments(struct resident *resident)
+{
+	struct weights_use *use, *next;
+	char reason[MEMORY_REASON_LEN];
+	int err;
+
+	for (use = LIST_FIRST(&resident->uses); use; use = next) {
+		next = LIST_NEXT(use, link);
+		err = begin_payment(use, reason);
+		if (err)
+			leave(use, err, reason);
+	}
+	if (LIST_EMPTY(&resident->uses))
+		resident_cancel(resident);
+}
+
 /* One that could not even begin was never there, and who asked for it has no use. */
 static void on_prepared(struct resident *resident, int err, const char *reason)
 {
@@ -513,7 +566,9 @@ static void on_prepared(struct resident *resident, int err, const char *reason)
 	struct client *client;
 
 	if (!err) {
+		begin_payments(resident);
 		answer_all(resident);
+		weights_loads_begin(weights, resident->owner);
 		return;
 	}
 	if (err != -ECANCELED)
@@ -536,10 +591,13 @@ static void on_prepared(struct resident *resident, int err, const char *reason)
 	reap(device);
 }
 
-static void on_gone(struct weights_device *device, uint64_t size)
+static void on_gone(struct resident *resident)
 {
+	struct weights_device *device = resident->device;
+
 	device->leaving--;
-	device->freeing -= size;
+	device->freeing -= resident->size;
+	weights_loads_remove(device->weights, resident);
 	if (!device->weights->closing)
 		reap(device);
 }
@@ -549,8 +607,8 @@ static const struct resident_ops resident_ops = {
 	.verified = on_verified, .gone = on_gone,
 };
 
-static struct resident *find_resident(struct weights_device *device,
-				      const struct manifest *manifest)
+struct resident *weights_find_resident(const struct weights_device *device,
+				       const struct manifest *manifest)
 {
 	struct resident *resident;
 
@@ -605,7 +663,45 @@ static struct resident *begin(struct weights_device *device, const struct weight
 	keep_load_begins(&weights->keep);
 	resident->next = device->residents;
 	device->residents = resident;
+	weights_loads_add(weights, resident, request);
 	return resident;
+}
+
+static bool uses(const struct resident *resident, uint32_t vgpu)
+{
+	const struct weights_use *use;
+
+	LIST_FOREACH(use, &resident->uses, link)
+		if (!use->preload && use->vgpu == vgpu)
+			return true;
+	return false;
+}
+
+/*
+ * Before a load begins for a vgpu that could not pay for it in the end. What is being prepared
+ * for it is not charged yet; of what is there the kernel knows.
+ */
+static int check_quota(const struct weights *weights, const struct weights_request *request,
+		       const struct resident *asked, char *reason)
+{
+	uint64_t bytes = resident_quota(&request->manifest->model, false, false);
+	const struct weights_device *device;
+	const struct resident *resident;
+
+	if (request->preload || (asked && !asked->preparing))
+		return 0;
+	for (device = weights->devices; device; device = device->next)
+		for (resident = device->residents; resident; resident = resident->next)
+			if (resident != asked && resident->preparing &&
+			    uses(resident, request->vgpu))
+				bytes += resident_quota(&resident->manifest->model, false, false);
+	if (bytes <= request->quota)
+		return 0;
+	snprintf(reason, MEMORY_REASON_LEN,
+		 "vgpu %u would pay %llu bytes more for models, and %llu of its quota are left: give it "
+		 "more (distmindctl vgpu set), or end other uses",
+		 request->vgpu, (unsigned long long)bytes, (unsigned long long)request->quota);
+	return -EDQUOT;
 }
 
 void weights_load(struct weights *weights, struct client *client,
@@ -618,17 +714,14 @@ void weights_load(struct weights *weights, struct client *client,
 	struct resident *resident = NULL;
 	int err = use ? 0 : -ENOMEM;
 
-	if (!err && !request->preload) {
-		err = weights_of_vgpu(weights, request->vgpu, request->manifest) <= request->quota ?
-			      0 :
-			      -EDQUOT;
-		snprintf(reason, sizeof(reason),
-			 "with it vgpu %u would use %llu bytes of models, and %llu of its quota are "
-			 "left for that: give it more (distmindctl vgpu set), or end other uses",
-			 request->vgpu,
-			 (unsigned long long)weights_of_vgpu(weights, request->vgpu,
-							     request->manifest),
-			 (unsigned long long)request->quota);
+	if (use) {
+		use->dmabuf = -1;
+		use->vgpu = request->vgpu;
+		use->uid = request->uid;
+		use->verify = request->load.verify;
+		use->preload = request->preload;
+		resident = device ? weights_find_resident(device, request->manifest) : NULL;
+		err = check_quota(weights, request, resident, reason);
 	}
 	if (!err && !device) {
 		err = open_device(weights, request->gpu, &device);
@@ -636,25 +729,22 @@ void weights_load(struct weights *weights, struct client *client,
 			 distmind_pool_error(weights->kernel));
 	}
 	if (!err) {
-		resident = find_resident(device, request->manifest);
 		use->cached = resident;
-		if (resident)
-			resident_extend(resident, &request->load);
-		else
+		if (!resident)
 			resident = begin(device, request, &err, reason);
+		use->resident = resident;
 	}
-	if (!resident) {
+	if (!err && !resident->preparing)
+		err = begin_payment(use, reason);
+	if (!err && use->cached)
+		resident_extend(resident, &request->load);
+	if (err) {
 		free(use);
 		client_refuse(client, err, "model %s on gpu %u: %s", name, request->gpu, reason);
 		return;
 	}
 	resident->loads++;
 	resident->used_us = clock_us();
-	use->resident = resident;
-	use->vgpu = request->vgpu;
-	use->uid = request->uid;
-	use->verify = request->load.verify;
-	use->preload = request->preload;
 	LIST_INSERT_HEAD(&resident->uses, use, link);
 	weights->changes++;
 	if (!use->preload)
@@ -679,6 +769,7 @@ void weights_use_end(struct weights_use *use)
 {
 	struct resident *resident = use->resident;
 
+	end_payment(use);
 	if (resident) {
 		LIST_REMOVE(use, link);
 		resident->device->weights->changes++;
@@ -727,80 +818,6 @@ uint64_t weights_evict(struct weights *weights, const char *model, uint32_t gpu,
 	return freed;
 }
 
-size_t weights_gpus(const struct weights *weights, const struct manifest *manifest,
-		    uint32_t *gpus, size_t room)
-{
-	struct weights_device *device;
-	struct resident *resident;
-	size_t count = 0;
-
-	for (device = weights->devices; device; device = device->next) {
-		resident = find_resident(device, manifest);
-		if (resident && resident->state == RESIDENT_READY && count < room)
-			gpus[count++] = device->gpu;
-	}
-	return count;
-}
-
-static bool uses(const struct resident *resident, uint32_t vgpu)
-{
-	const struct weights_use *use;
-
-	LIST_FOREACH(use, &resident->uses, link)
-		if (!use->preload && use->vgpu == vgpu)
-			return true;
-	return false;
-}
-
-uint64_t weights_of_vgpu(const struct weights *weights, uint32_t vgpu,
-			 const struct manifest *manifest)
-{
-	uint64_t bytes = manifest ? resident_quota(&manifest->model, false, false) : 0;
-	const struct weights_device *device;
-	const struct resident *resident;
-
-	for (device = weights->devices; device; device = device->next)
-		for (resident = device->residents; resident; resident = resident->next)
-			if (resident->manifest != manifest && uses(resident, vgpu))
-				bytes += resident_quota(&resident->manifest->model, false, false);
-	return bytes;
-}
-
-static void tell_users(const struct resident *resident, uint32_t gpu,
-		       void (*each)(const struct weights_user *user, void *arg), void *arg)
-{
-	const struct weights_use *use, *other;
-
-	LIST_FOREACH(use, &resident->uses, link) {
-		struct weights_user user = {
-			.gpu = gpu, .vgpu = use->vgpu, .uid = use->uid,
-			.loading = resident->state == RESIDENT_LOADING,
-		};
-		bool first = true;
-
-		LIST_FOREACH(other, &resident->uses, link) {
-			if (other->preload || other->vgpu != use->vgpu)
-				continue;
-			first &= user.uses || other == use;
-			user.uses++;
-		}
-		if (first && !use->preload)
-			each(&user, arg);
-	}
-}
-
-void weights_each_user(const struct weights *weights, const struct manifest *manifest,
-		       void (*each)(const struct weights_user *user, void *arg), void *arg)
-{
-	const struct weights_device *device;
-	const struct resident *resident;
-
-	for (device = weights->devices; device; device = device->next)
-		for (resident = device->residents; resident; resident = resident->next)
-			if (resident->manifest == manifest)
-				tell_users(resident, device->gpu, each, arg);
-}
-
 static uint64_t promised(const struct inventory *inventory, uint32_t gpu)
 {
 	const struct inventory_vgpu *vgpu;
@@ -823,7 +840,10 @@ static bool fits_somewhere(const struct inventory *inventory, uint64_t bytes)
 	return false;
 }
 
-/* On the first gpu where it helps. */
+/*
+ * On the first gpu where it helps. If that takes longer than a turn may it is not enough yet: the
+ * pool has changed, so this is asked again.
+ */
 static bool evict_for(struct weights *weights, const struct inventory *inventory, uint64_t bytes)
 {
 	struct weights_device *device;
@@ -837,8 +857,11 @@ static bool evict_for(struct weights *weights, const struct inventory *inventory
 		if (device->lost || bytes > device->memory || spare > taken ||
 		    taken - spare > device->memory - bytes)
 			continue;
-		while (taken > device->memory - bytes)
+		while (taken > device->memory - bytes) {
 			taken -= evict(least_useful(device));
+			if (turns_over())
+				break;
+		}
 		return true;
 	}
 	return false;
@@ -881,7 +904,8 @@ void weights_close(struct weights *weights)
 	weights->closing = true;
 	for (device = weights->devices; device; device = device->next)
 		for (resident = device->residents; resident; resident = resident->next)
-			resident->cancelled |= resident->preparing;
+			if (resident->preparing)
+				resident_cancel(resident);
 	errands_drain(weights->errands, END_MS);
 	keep_close(&weights->keep);
 	while ((resident = weights->leaving)) {

@@ -10,10 +10,16 @@
  * what they need. It is deleted when the gpu is lost; those of a daemon that died are
  * deleted when the next one starts.
  *
- * Whoever uses a model pays for all of it, also if others use the same copy: what a vgpu uses
- * and what it has in buffers of its own must be within its quota when it loads. So what is in
- * use is never more than tenants were promised, and the rest of the cache, which is
+ * Whoever uses a model pays for all of it, also if others use the same copy. The kernel
+ * charges the vgpu for the dma-buf that it gets, as long as anybody has it; the use has it,
+ * too, so that who closes his own does not keep a copy in the cache for nothing. So what is
+ * in use is never more than tenants were promised, and the rest of the cache, which is
  * nobody's, goes when somebody needs the room.
+ *
+ * Nobody is charged for memory that is still being made, or that a load which failed or which
+ * nobody wants any more has not given back yet. So that this is not more than was promised
+ * either, a load waits as long as its user has such a one that failed or was left, and while
+ * another one of that user is being prepared on the same gpu.
  */
 #ifndef DISTMINDD_WEIGHTS_H
 #define DISTMINDD_WEIGHTS_H
@@ -34,6 +40,11 @@ struct weights {
 	struct errands *errands; /* of the gpus; owned */
 	bool closing;
 	struct resident *leaving; /* out of the cache, but not quiet; owned */
+	/*
+	 * In the order in which they were asked for: those that are not loaded yet, and those that
+	 * never will be and still have memory.
+	 */
+	TAILQ_HEAD(resident_loads, resident) loads;
 	uint64_t changes; /* another number when who uses what may have changed */
 	struct keep keep;
 	/* Measured over loads, bytes/s, seconds for each group and each byte; 0: not yet. */
@@ -44,7 +55,7 @@ struct weights_request {
 	struct manifest *manifest;
 	uint32_t gpu;
 	uint32_t vgpu, uid; /* who uses it; none for a preload */
-	uint64_t quota; /* what is left of the vgpu's, without what it uses here */
+	uint64_t quota; /* what is left of the vgpu's */
 	struct resident_request load;
 	uint64_t compute_ns;
 	bool wait; /* answer when all is there */
@@ -69,12 +80,14 @@ int weights_use_state(const struct weights_use *use, const char **reason);
  */
 uint64_t weights_evict(struct weights *weights, const char *model, uint32_t gpu, uint32_t *busy);
 
-/* The gpus that have all of it. Returns how many, at most room. */
-size_t weights_gpus(const struct weights *weights, const struct manifest *manifest,
-		    uint32_t *gpus, size_t room);
-/* Bytes of models that a vgpu uses, each once; with this one if it is not NULL. */
-uint64_t weights_of_vgpu(const struct weights *weights, uint32_t vgpu,
-			 const struct manifest *manifest);
+/* Weights that are there for others, and where. */
+struct weights_place {
+	const struct manifest *manifest;
+	uint32_t gpu;
+};
+
+/* How many there are, if there is room for them. */
+size_t weights_places(const struct weights *weights, struct weights_place *places, size_t room);
 
 struct weights_user {
 	uint32_t gpu, vgpu, uid;
