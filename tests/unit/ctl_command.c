@@ -113,8 +113,10 @@ static void json_of_buffers_and_claims_parses(void **state)
 
 	(void)state;
 	row = json_array_get(list_of("-j buffer list", "buffers", &root), 0);
-	assert_int_equal(json_object_size(row), 7);
+	assert_int_equal(json_object_size(row), 9);
 	assert_int_equal(json_integer_value(json_object_get(row, "vgpu")), 3);
+	assert_int_equal(json_integer_value(json_object_get(row, "exports")), 3);
+	assert_string_equal(json_string_value(json_object_get(row, "payers")), "4(1000) ended(0)");
 	assert_string_equal(json_string_value(json_object_get(row, "kind")), "weights");
 	assert_int_equal(json_integer_value(json_object_get(row, "offset")), 4096);
 	assert_int_equal(json_integer_value(json_object_get(row, "pins")), 2);
@@ -125,6 +127,27 @@ static void json_of_buffers_and_claims_parses(void **state)
 	assert_true(json_is_true(json_object_get(row, "same_box")));
 	assert_int_equal(json_integer_value(json_object_get(row, "remaining_ms")), 1500);
 	assert_int_equal(json_integer_value(json_object_get(row, "count")), 2);
+	json_decref(root);
+}
+
+static void limits_are_a_table_and_json(void **state)
+{
+	json_t *root, *rows;
+
+	(void)state;
+	expect("limit list", CTL_OK,
+	       "USER    CONTAINER WHAT   USED ALLOWED REFUSED\n"
+	       "root    no        queues    3       -       0\n"
+	       "4242424 no        jobs    100  131072       2\n",
+	       "");
+	rows = list_of("-j limit list", "limits", &root);
+	assert_int_equal(json_array_size(rows), 2);
+	assert_int_equal(json_object_size(json_array_get(rows, 0)), 6);
+	assert_true(json_is_null(json_object_get(json_array_get(rows, 0), "allowed")));
+	assert_int_equal(json_integer_value(json_object_get(json_array_get(rows, 1), "uid")),
+			 4242424);
+	assert_int_equal(json_integer_value(json_object_get(json_array_get(rows, 1), "refused")),
+			 2);
 	json_decref(root);
 }
 
@@ -148,7 +171,7 @@ static void the_pool_is_one_document(void **state)
 
 static void an_empty_pool_is_an_empty_list_and_a_hint(void **state)
 {
-	static const char *const nouns[] = { "gpu", "vgpu", "buffer", "claim" };
+	static const char *const nouns[] = { "gpu", "vgpu", "buffer", "claim", "limit" };
 	struct outcome outcome;
 	json_t *root;
 	char line[64], key[32];
@@ -156,6 +179,7 @@ static void an_empty_pool_is_an_empty_list_and_a_hint(void **state)
 
 	(void)state;
 	fake.gpu_count = fake.vgpu_count = fake.buffer_count = fake.claim_count = 0;
+	fake.limit_count = 0;
 	for (i = 0; i < COUNT(nouns); i++) {
 		snprintf(line, sizeof(line), "-j %s list", nouns[i]);
 		snprintf(key, sizeof(key), "%ss", nouns[i]);
@@ -672,12 +696,74 @@ static void help_has_room_for_the_noun_with_most_verbs(void **state)
 	outcome_free(&help);
 }
 
+/* What a command says when nobody can read it: on a full disk, in a pipe without an end. */
+static void output_that_is_lost_is_a_failure(void **state)
+{
+	static const char *const lines[] = {
+		"version", "--version", "help", "help gpu", "gpu list --help", "completion",
+		"--dry-run gpu drain 0", "gpu list", "-j gpu list",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		struct outcome outcome = ctl_to("/dev/full", lines[i]);
+
+		if (outcome.status != CTL_FAILED)
+			fail_msg("%s: %d", lines[i], outcome.status);
+		assert_says(outcome.err, "distmindctl: cannot write the output: ");
+		outcome_free(&outcome);
+	}
+	/* What went wrong before is what is told. */
+	struct outcome outcome = ctl_to("/dev/full", "gpu drain nothing");
+
+	assert_says(outcome.err, "nothing");
+	assert_null(strstr(outcome.err, "cannot write"));
+	outcome_free(&outcome);
+}
+
+static void help_helps_with_itself_and_with_verbs(void **state)
+{
+	struct outcome outcome;
+
+	(void)state;
+	expect("help --help", CTL_OK, "usage: distmindctl help [COMMAND]\nhow commands are used\n",
+	       "");
+	outcome = ctl("help gpu drain");
+	assert_int_equal(outcome.status, CTL_OK);
+	assert_says(outcome.out, "distmindctl gpu drain GPU\n");
+	assert_null(strstr(outcome.out, "gpu list"));
+	outcome_free(&outcome);
+	expect_error("help gpu fly", CTL_USAGE, "there is no command 'gpu fly'");
+	expect_error("help doctor now", CTL_USAGE, "does not know what to do with 'now'");
+	expect_error("help gpu drain cpu0", CTL_USAGE, "does not know what to do with 'cpu0'");
+}
+
+static void an_option_with_a_value_too_many_is_named(void **state)
+{
+	(void)state;
+	expect_error("--json=yes gpu list", CTL_USAGE, "--json takes no value");
+	expect_error("monitor --preempt=1", CTL_USAGE, "--preempt takes no value");
+	expect_error("gpu list --bogus=1", CTL_USAGE, "does not know the option --bogus=1");
+	expect_error("gpu list -x", CTL_USAGE, "does not know the option -x");
+}
+
+/* A word, or a file from elsewhere, does not command the terminal of who reads about it. */
+static void messages_have_no_control_characters(void **state)
+{
+	(void)state;
+	expect_error("\033[2Jgpu\a", CTL_USAGE, "there is no command '?[2Jgpu?'");
+	expect_error("gpu show a\rb", CTL_FAILED, "a?b");
+	/* U+009B, which some take as the beginning of a sequence, and letters that are none. */
+	expect_error("gpu show \302\23331m\303\251", CTL_FAILED, "??31m\303\251");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(json_has_numbers_and_the_text_has_units, fake_setup),
 		cmocka_unit_test_setup(json_of_vgpus_has_every_field, fake_setup),
 		cmocka_unit_test_setup(json_of_buffers_and_claims_parses, fake_setup),
+		cmocka_unit_test_setup(limits_are_a_table_and_json, fake_setup),
 		cmocka_unit_test_setup(the_pool_is_one_document, fake_setup),
 		cmocka_unit_test_setup(an_empty_pool_is_an_empty_list_and_a_hint, fake_setup),
 		cmocka_unit_test_setup(names_are_escaped_in_json, fake_setup),
@@ -702,6 +788,10 @@ int main(void)
 		cmocka_unit_test_setup(events_are_a_line_each, fake_setup),
 		cmocka_unit_test_setup(help_and_completion_know_every_command, fake_setup),
 		cmocka_unit_test_setup(help_has_room_for_the_noun_with_most_verbs, fake_setup),
+		cmocka_unit_test_setup(output_that_is_lost_is_a_failure, fake_setup),
+		cmocka_unit_test_setup(help_helps_with_itself_and_with_verbs, fake_setup),
+		cmocka_unit_test_setup(an_option_with_a_value_too_many_is_named, fake_setup),
+		cmocka_unit_test_setup(messages_have_no_control_characters, fake_setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,7 +53,7 @@ static void expect(const char *line, const char *completions)
 static void nouns_and_verbs(void **state)
 {
 	(void)state;
-	expect("", "gpu vgpu buffer claim model host pool policy top trace monitor run doctor completion help version");
+	expect("", "gpu vgpu buffer claim limit model host pool policy top trace monitor run doctor completion help version");
 	expect("v", "vgpu version");
 	expect("gpu ", "list show drain undrain remove grace hang");
 	expect("gpu d", "drain");
@@ -90,6 +90,9 @@ static void options(void **state)
 	expect("top --", "--interval --once --json --dry-run --help");
 	expect("top --interval ", "100ms 1s 10s");
 	expect("trace --s", "--svg");
+	/* What an option has is no argument. */
+	expect("model push --owner root --mode 0640 ",
+	       "--order --replicas --owner --mode --json --dry-run --help");
 }
 
 static void a_command_of_its_own(void **state)

@@ -121,9 +121,10 @@ static void a_sound_host_has_no_complaints(void **state)
 	const struct check *check;
 
 	(void)state;
-	/* No daemon runs here, nor can one be asked for its catalog. */
+	/* No daemon runs here, nor can one be asked for its catalog and its spool. */
 	for (check = doctor_checks; check->name; check++) {
-		if (strcmp(check->name, "daemon") && strcmp(check->name, "catalog"))
+		if (strcmp(check->name, "daemon") && strcmp(check->name, "catalog") &&
+		    strcmp(check->name, "spool") && strcmp(check->name, "models"))
 			assert_int_equal(look(check->name).status, DOCTOR_OK);
 	}
 }
@@ -281,6 +282,96 @@ static void a_catalog_that_does_not_answer_is_told(void **state)
 	daemon_says(NULL);
 }
 
+static void an_etcd_that_refuses_writes_is_told(void **state)
+{
+	(void)state;
+	daemon_says(SAYS("\"answers\": true, \"alarm\": \"etcd has raised its NOSPACE alarm\", "
+			 "\"fix\": \"alarm disarm\", \"member\": \"joined\"", ""));
+	expect("catalog", DOCTOR_FAIL, "NOSPACE alarm: nothing can be pushed", "alarm disarm");
+	daemon_says(SAYS("\"answers\": true, \"alarm\": \"\", \"fix\": \"\", "
+			 "\"member\": \"joined\"", ""));
+	expect("catalog", DOCTOR_OK, "in it as donor1", "");
+	daemon_says(NULL);
+}
+
+#define FORMER \
+	SAYS("\"answers\": true, \"alarm\": \"\", \"former\": \"donor0\", \"fix\": " \
+	     "\"host forget donor0\", \"member\": \"joined\"", "")
+
+static void daemon_lists(const char *models, const char *hosts)
+{
+	char text[1024];
+
+	json_decref((json_t *)doctor.models);
+	snprintf(text, sizeof(text), "{\"models\": [%s], \"hosts\": [%s]}", models, hosts);
+	doctor.models = json_loads(text, 0, NULL);
+	assert_non_null(doctor.models);
+}
+
+#define MODEL(name, state) "{\"name\": \"" name "\", \"state\": \"" state "\"}"
+#define HOST(name, damaged) "{\"name\": \"" name "\", \"state\": \"live\", \"damaged\": " damaged "}"
+
+static void models_that_cannot_be_loaded_are_told(void **state)
+{
+	(void)state;
+	expect("models", DOCTOR_SKIP, "while distmindd does not answer", "");
+	daemon_says(SAYS(SOUND "\"member\": \"joined\"", ""));
+	daemon_lists("", HOST("donor1", "0"));
+	expect("models", DOCTOR_OK, "none", "");
+	daemon_lists(MODEL("a", "available") "," MODEL("b", "uploading"), HOST("donor1", "0"));
+	expect("models", DOCTOR_OK, "2, all there", "");
+	daemon_lists(MODEL("a", "available") "," MODEL("b", "scarce"), HOST("donor1", "0"));
+	expect("models", DOCTOR_WARN, "1 of 2 have fewer copies than asked for, such as b",
+	       "model replicas b N");
+	daemon_lists(MODEL("a", "scarce"), HOST("donor1", "0") "," HOST("donor2", "3"));
+	expect("models", DOCTOR_WARN, "host donor2 had 3 chunks with other bytes", "verify");
+	daemon_lists(MODEL("a", "away"), HOST("donor2", "3"));
+	expect("models", DOCTOR_FAIL, "such as a: hosts that have it are away", "host list");
+	daemon_lists(MODEL("a", "away") "," MODEL("b", "missing"), HOST("donor1", "0"));
+	expect("models", DOCTOR_FAIL, "1 of 2 cannot be loaded, such as b: nobody has all of it",
+	       "model delete b, and push it again");
+	/* What was known may not be so any more. */
+	daemon_says(SAYS("\"answers\": false, \"member\": \"joined\"", ""));
+	expect("models", DOCTOR_SKIP, "while the catalog does not answer", "");
+	daemon_says(NULL);
+	json_decref((json_t *)doctor.models);
+	doctor.models = NULL;
+}
+
+static void a_former_name_of_the_host_is_told(void **state)
+{
+	(void)state;
+	daemon_says(FORMER);
+	expect("catalog", DOCTOR_WARN, "as donor1, and was as donor0 before", "host forget donor0");
+	daemon_lists(MODEL("a", "away"), HOST("donor1", "0"));
+	expect("models", DOCTOR_FAIL, "such as a: hosts that have it are away",
+	       "this one under its former name");
+	daemon_says(NULL);
+	json_decref((json_t *)doctor.models);
+	doctor.models = NULL;
+}
+
+static void a_spool_that_fails_is_told(void **state)
+{
+	(void)state;
+	expect("spool", DOCTOR_SKIP, "while distmindd does not answer", "");
+	daemon_says("{\"spool\": {\"path\": \"\"}}");
+	expect("spool", DOCTOR_OK, "none", "");
+	daemon_says("{\"spool\": {\"path\": \"/srv/spool\", \"restoring\": true, "
+		    "\"files\": 200, \"restored\": 12, \"reason\": \"\"}}");
+	expect("spool", DOCTOR_OK, "/srv/spool is read: 12 of 200 chunks are there", "");
+	daemon_says("{\"spool\": {\"path\": \"/srv/spool\", \"refused\": 7, "
+		    "\"reason\": \"No space left on device\", \"fix\": \"make room\"}}");
+	expect("spool", DOCTOR_FAIL, "7 were refused: No space left on device", "make room");
+	daemon_says("{\"spool\": {\"path\": \"/srv/spool\", \"refused\": 0, "
+		    "\"reason\": \"3 files were damaged\", \"fix\": \"rm them\"}}");
+	expect("spool", DOCTOR_WARN, "/srv/spool: 3 files were damaged", "rm them");
+	daemon_says("{\"spool\": {\"path\": \"/srv/spool\", \"restored\": 200, "
+		    "\"reason\": \"\"}}");
+	expect("spool", DOCTOR_OK, "200 chunks were restored", "");
+	daemon_says(NULL);
+}
+
 static void a_device_that_is_not_used_is_told(void **state)
 {
 	(void)state;
@@ -357,7 +448,15 @@ int main(void)
 						host_teardown),
 		cmocka_unit_test_setup_teardown(rdma_ports_must_be_active, host_setup,
 						host_teardown),
+		cmocka_unit_test_setup_teardown(models_that_cannot_be_loaded_are_told, host_setup,
+						host_teardown),
 		cmocka_unit_test_setup_teardown(a_catalog_that_does_not_answer_is_told, host_setup,
+						host_teardown),
+		cmocka_unit_test_setup_teardown(an_etcd_that_refuses_writes_is_told, host_setup,
+						host_teardown),
+		cmocka_unit_test_setup_teardown(a_former_name_of_the_host_is_told, host_setup,
+						host_teardown),
+		cmocka_unit_test_setup_teardown(a_spool_that_fails_is_told, host_setup,
 						host_teardown),
 		cmocka_unit_test_setup_teardown(a_device_that_is_not_used_is_told, host_setup,
 						host_teardown),

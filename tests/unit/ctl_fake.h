@@ -35,6 +35,8 @@ static struct {
 	unsigned int buffer_count;
 	struct distmind_claim_record claims[4];
 	unsigned int claim_count;
+	struct distmind_limit_record limits[4];
+	unsigned int limit_count;
 	struct distmind_query query;
 
 	int open_error;
@@ -90,6 +92,7 @@ static inline int fake_look_vgpu(void)
 
 #define fake_look_buffer  fake_look_vgpu
 #define fake_look_claim fake_look_vgpu
+#define fake_look_limit fake_look_vgpu
 
 #define FAKE_LIST(noun)                                                                    \
 	int distmind_pool_##noun##s(struct distmind_pool *pool,                            \
@@ -110,6 +113,7 @@ FAKE_LIST(gpu)
 FAKE_LIST(vgpu)
 FAKE_LIST(buffer)
 FAKE_LIST(claim)
+FAKE_LIST(limit)
 
 int distmind_pool_gpu(struct distmind_pool *pool, uint32_t id, struct distmind_gpu_record *gpu)
 {
@@ -311,12 +315,18 @@ static inline int fake_setup(void **state)
 		.sched_class = DISTMIND_CLASS_STANDARD };
 	fake.vgpu_count = 2;
 	fake.buffers[0] = (struct distmind_buffer_record){ .id = 9, .vgpu = 3, .size = 64 << 20,
-		.offset = 4096, .kind = DISTMIND_BUFFER_WEIGHTS, .pins = 2 };
+		.offset = 4096, .kind = DISTMIND_BUFFER_WEIGHTS, .pins = 2, .exports = 3,
+		.payer_count = 2, .payers = { { 4, 1000 }, { DISTMIND_VGPU_ENDED, 0 } } };
 	fake.buffer_count = 1;
 	fake.claims[0] = (struct distmind_claim_record){ .id = 5, .name = "batch", .pid = 500,
 		.memory = 1 << 20, .share = 500, .sched_class = DISTMIND_CLASS_BEST_EFFORT, .count = 2,
 		.flags = DISTMIND_CLAIM_FLAGS_SAME_BOX, .remaining_ms = 1500 };
 	fake.claim_count = 1;
+	fake.limits[0] = (struct distmind_limit_record){ .uid = 0, .what = "queues", .used = 3,
+		.allowed = UINT32_MAX };
+	fake.limits[1] = (struct distmind_limit_record){ .uid = 4242424, .what = "jobs",
+		.used = 100, .allowed = 131072, .refused = 2 };
+	fake.limit_count = 2;
 	return 0;
 }
 
@@ -334,11 +344,14 @@ static inline void outcome_free(struct outcome *outcome)
 	*outcome = (struct outcome){ 0 };
 }
 
-/* The tool with the words of a line; usually as root, and without a terminal. */
+/*
+ * The tool with the words of a line; usually as root, and without a terminal. What it writes is
+ * kept, unless it has an output of its own.
+ */
 static inline struct outcome ctl_with(struct ctl ctl, const char *line)
 {
 	size_t out_len, err_len;
-	struct outcome outcome;
+	struct outcome outcome = { 0 };
 	char *copy = strdup(line);
 	char *words[32] = { "distmindctl" };
 	char *word, *state;
@@ -346,7 +359,8 @@ static inline struct outcome ctl_with(struct ctl ctl, const char *line)
 
 	for (word = strtok_r(copy, " ", &state); word; word = strtok_r(NULL, " ", &state))
 		words[count++] = word;
-	ctl.out = open_memstream(&outcome.out, &out_len);
+	if (!ctl.out)
+		ctl.out = open_memstream(&outcome.out, &out_len);
 	ctl.err = open_memstream(&outcome.err, &err_len);
 	outcome.status = ctl_main(&ctl, count, words);
 	ctl_close(&ctl);
@@ -364,6 +378,12 @@ static inline struct outcome ctl_as(bool admin, const char *line)
 static inline struct outcome ctl(const char *line)
 {
 	return ctl_as(true, line);
+}
+
+/* What it writes goes to a file. */
+static inline struct outcome ctl_to(const char *path, const char *line)
+{
+	return ctl_with((struct ctl){ .admin = true, .out = fopen(path, "w") }, line);
 }
 
 /* It has these words, and nothing is said where there are none. */

@@ -2,15 +2,15 @@
 /* distmindctl model, against a daemon that keeps what it was sent. */
 #include "ctl_fake.h"
 
+#include <errno.h>
 #include <stdbool.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "../../userspace/model/manifest.h"
 #include "model_files.h"
 #include "model_daemon.h"
-
-#ifndef SO_PASSRIGHTS
-#define SO_PASSRIGHTS 83
-#endif
 
 /* Two layers, of which one has a tensor of three chunks of 64 KiB, one of them shorter. */
 #define HEADER                                                                           \
@@ -30,8 +30,20 @@ static struct {
 	bool committed;
 	const char *reply; /* to everything, instead of the right one */
 	const char *body;  /* in a memfd, of list and show */
+	const char *cut_at; /* the operation at which somebody cuts the file off */
 	bool shy; /* takes descriptors only of those that it has answered */
+	_Atomic bool answered;
 } kept;
+
+/* As a kernel does that refuses descriptors for who has not said that it takes them. */
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	if (kept.shy && !kept.answered && message->msg_controllen) {
+		errno = EPERM;
+		return -1;
+	}
+	return syscall(SYS_sendmsg, fd, message, flags);
+}
 
 static bool reply_with(struct model_daemon *daemon, const char *text, const void *data, size_t size)
 {
@@ -84,10 +96,13 @@ static bool answer(struct model_daemon *daemon, const json_t *request, const int
 {
 	const char *op = json_string_value(json_object_get(request, "op"));
 
+	if (kept.cut_at && !strcmp(op, kept.cut_at) &&
+	    truncate(files_path("m.safetensors"), 65536))
+		abort();
 	if (kept.reply) {
 		model_daemon_reply(daemon, kept.reply);
 	} else if (!strcmp(op, "state")) {
-		setsockopt(daemon->connection, SOL_SOCKET, SO_PASSRIGHTS, &(int){ 1 }, sizeof(int));
+		kept.answered = true;
 		model_daemon_reply(daemon, "{\"ok\": false, \"errno\": \"ENOENT\"}");
 	} else if (!strcmp(op, "push") && fd_count == 1) {
 		return answer_push(daemon, fds[0]);
@@ -136,9 +151,6 @@ static struct outcome run(struct ctl how, const char *line)
 	struct outcome outcome;
 
 	model_daemon_start(answer);
-	if (kept.shy && setsockopt(model_daemon.listener, SOL_SOCKET, SO_PASSRIGHTS, &(int){ 0 },
-				   sizeof(int)))
-		print_message("this kernel cannot refuse descriptors\n");
 	outcome = ctl_with(how, line);
 	model_daemon_stop();
 	return outcome;
@@ -190,6 +202,7 @@ static void a_push_waits_until_the_daemon_takes_descriptors(void **state)
 	all_missing();
 	kept.shy = true;
 	push("", CTL_OK, "mlp: 156.8K in 4 chunks and 2 layers; 4K new\n", "");
+	assert_true(kept.answered);
 	assert_int_equal(kept.good, CHUNKS);
 	assert_true(kept.committed);
 }
@@ -279,6 +292,19 @@ static void a_push_draws_a_bar_on_a_terminal_only(void **state)
 	assert_string_equal(outcome.err, "");
 	outcome_free(&outcome);
 	model_daemon_end();
+}
+
+/* Before it is read, and before it is sent. */
+static void a_file_that_is_cut_off_meanwhile_is_refused(void **state)
+{
+	(void)state;
+	kept.cut_at = "room";
+	push("", CTL_FAILED, "", "cannot push model mlp: a file was cut off while it was read");
+	assert_false(kept.manifest_ok);
+	all_missing();
+	kept.cut_at = "push";
+	push("", CTL_FAILED, "", "cannot push model mlp: a file was cut off while it was read");
+	assert_false(kept.committed);
 }
 
 static void files_that_are_wrong_are_named(void **state)
@@ -436,6 +462,12 @@ static void bad_chunks_are_a_failure(void **state)
 	       "1 of 3 chunks of mlp are not");
 	expect("-j model verify mlp", CTL_FAILED, "\"host\": \"donor1\"",
 	       "1 of 3 chunks of mlp are not");
+	/* More than the daemon names, and a fix that can be carried out. */
+	kept.reply = "{\"ok\": true, \"chunks\": 300, \"bad_chunks\": 200, \"bad\": [{\"chunk\": "
+		     "\"00ff\", \"host\": \"\", \"reason\": \"nobody holds it\"}]}";
+	expect("model verify mlp", CTL_FAILED, "nobody holds it",
+	       "200 of 300 chunks of mlp are not what was pushed: if nobody has them, delete the "
+	       "model and push it again");
 }
 
 static void hosts_are_listed(void **state)
@@ -443,15 +475,16 @@ static void hosts_are_listed(void **state)
 	(void)state;
 	kept.body = "{\"models\": [], \"hosts\": [{\"name\": \"donor1\", \"address\": "
 		    "\"10.77.0.2\", \"memory_total\": 1073741824, \"memory_free\": 1048576, "
-		    "\"damaged\": 2, \"state\": \"live\"}, {\"name\": \"donor2\", \"address\": \"\", "
+		    "\"memory_longest\": 65536, \"damaged\": 2, \"state\": \"live\"}, {\"name\": \"donor2\", \"address\": \"\", "
 		    "\"memory_total\": 0, \"memory_free\": 0, \"state\": \"away\"}]}";
 	expect("host", CTL_OK,
-	       "HOST   ADDRESS   STATE GIVES FREE DAMAGED\n"
-	       "donor1 10.77.0.2 live     1G   1M       2\n"
-	       "donor2 -         away      0    0       0\n", "");
+	       "HOST   ADDRESS   STATE GIVES FREE LONGEST DAMAGED\n"
+	       "donor1 10.77.0.2 live     1G   1M     64K       2\n"
+	       "donor2 -         away      0    0       0       0\n", "");
 	expect("-j host list", CTL_OK,
 	       "{\"host\": \"donor2\", \"address\": \"\", \"state\": \"away\", "
-	       "\"memory_total\": 0, \"memory_free\": 0, \"damaged\": 0}", "");
+	       "\"memory_total\": 0, \"memory_free\": 0, \"memory_longest\": 0, "
+	       "\"damaged\": 0}", "");
 	kept.body = "{\"hosts\": []}";
 	expect("host list", CTL_OK, "", "no hosts");
 }
@@ -485,7 +518,30 @@ static void a_host_shows_how_long_its_turns_take(void **state)
 	       "\"longest_us\": 31000, \"longest_what\": \"show\", \"longest_waited_us\": 4, "
 	       "\"longest_at\": 9, \"histogram\": [0, 2, 0, 1]}", "");
 	expect("host show", CTL_OK, "31ms", "");
+	/* Without a spool there is nothing to say of it. */
+	expect("-j host show", CTL_OK, "\"spool\": []", "");
 	expect("host show more", CTL_USAGE, "", "does not know what to do");
+}
+
+static void a_host_shows_how_its_spool_fares(void **state)
+{
+	(void)state;
+	kept.reply = "{\"ok\": true, \"host\": \"donor1\", \"turns\": {\"buckets\": []}, "
+		     "\"spool\": {\"path\": \"/srv/spool\", \"restoring\": true, "
+		     "\"files\": 200, \"restored\": 12, \"restored_bytes\": 1048576, "
+		     "\"skipped\": 1, \"damaged\": 2, \"refused\": 0, \"reason\": \"\", "
+		     "\"fix\": \"\"}}";
+	expect("-j host show", CTL_OK,
+	       "\"spool\": [\n  {\"path\": \"/srv/spool\", \"state\": \"restoring\", "
+	       "\"restored\": 12, \"files\": 200, \"restored_bytes\": 1048576, "
+	       "\"skipped\": 1, \"damaged\": 2, \"refused\": 0, \"reason\": \"\", "
+	       "\"fix\": \"\"}", "");
+	expect("host show", CTL_OK, "restoring", "");
+	kept.reply = "{\"ok\": true, \"host\": \"donor1\", \"turns\": {\"buckets\": []}, "
+		     "\"spool\": {\"path\": \"/srv/spool\", \"refused\": 3, "
+		     "\"reason\": \"No space left on device\", \"fix\": \"make room\"}}";
+	expect("host show", CTL_OK, "failing", "");
+	expect("host show", CTL_OK, "make room", "");
 }
 
 static void what_is_lost_with_a_host_is_told(void **state)
@@ -662,6 +718,7 @@ int main(void)
 		TEST(a_push_that_cannot_fit_reads_nothing),
 		TEST(a_push_asks_for_replicas_and_order),
 		TEST(a_push_draws_a_bar_on_a_terminal_only),
+		TEST(a_file_that_is_cut_off_meanwhile_is_refused),
 		TEST(files_that_are_wrong_are_named),
 		TEST(words_that_are_wrong_are_refused),
 		TEST(a_user_does_not_push),
@@ -673,6 +730,7 @@ int main(void)
 		TEST(hosts_are_listed),
 		TEST(hosts_of_a_catalog_that_is_silent_are_not_called_live),
 		TEST(a_host_shows_how_long_its_turns_take),
+		TEST(a_host_shows_how_its_spool_fares),
 		TEST(what_is_lost_with_a_host_is_told),
 		TEST(the_list_shows_models_and_hosts),
 		TEST(a_model_is_shown_with_its_groups),

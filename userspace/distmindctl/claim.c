@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include "listing.h"
 #include "noun.h"
-#include "options.h"
 #include "parse.h"
 
 void claim_print(struct print *print, const struct distmind_claim_record *claim)
@@ -35,26 +35,19 @@ static int print_row(const struct distmind_claim_record *claim, void *arg)
 	return 0;
 }
 
+static int claim_rows(struct distmind_pool *pool, struct print *print)
+{
+	return distmind_pool_claims(pool, print_row, print);
+}
+
 static int claim_list(struct ctl *ctl, int argc, char **argv)
 {
-	struct print print;
-	int ret;
+	static const struct listing claims = {
+		"claims", claim_rows, "no claims wait",
+		"no claims of yours wait; root sees all of them",
+	};
 
-	if (!ctl_arguments(ctl, argc, argv, 0))
-		return ctl->status;
-	if (!ctl_pool(ctl))
-		return CTL_FAILED;
-	ctl_print_open(ctl, &print);
-	print_list_open(&print, "claims", PRINT_TABLE);
-	ret = distmind_pool_claims(ctl->pool, print_row, &print);
-	if (!print_list_close(&print) && !ret)
-		ctl_hint(ctl, ctl->admin ? "no claims wait" :
-					   "no claims of yours wait; root sees all of them");
-	if (ret) {
-		print_close(&print);
-		return ctl_fail_pool(ctl, ret, "cannot list the claims");
-	}
-	return ctl_print_close(ctl, &print);
+	return listing_run(ctl, argc, argv, &claims);
 }
 
 const struct command claim_verbs[] = {

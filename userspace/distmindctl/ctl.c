@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "options.h"
@@ -11,12 +12,33 @@
 
 #define NOT_PERMITTED ": not permitted; run it as root (it needs CAP_NET_ADMIN)"
 
+/*
+ * What is complained about may be from anywhere, a file that was fetched for instance, and does
+ * not command the terminal: neither by C0 nor by C1, which UTF-8 writes as two bytes.
+ */
+static void defuse(char *text)
+{
+	unsigned char *c = (unsigned char *)text;
+
+	for (; *c; c++) {
+		if (*c < 0x20 || *c == 0x7f)
+			*c = '?';
+		else if (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
+			c[0] = c[1] = '?';
+	}
+}
+
 __attribute__((format(printf, 3, 0))) static void complain(struct ctl *ctl, const char *tail,
 							   const char *format, va_list args)
 {
-	fputs(PROGRAM ": ", ctl->err);
-	vfprintf(ctl->err, format, args);
-	fprintf(ctl->err, "%s\n", tail);
+	char *text;
+
+	if (vasprintf(&text, format, args) < 0)
+		text = NULL;
+	if (text)
+		defuse(text);
+	fprintf(ctl->err, PROGRAM ": %s%s\n", text ? text : "out of memory", tail);
+	free(text);
 }
 
 int ctl_fail(struct ctl *ctl, const char *format, ...)
@@ -127,13 +149,24 @@ void ctl_print_open(struct ctl *ctl, struct print *print)
 	print_open(print, ctl->out, ctl->json, ctl->colour);
 }
 
+static int fail_output(struct ctl *ctl, int error)
+{
+	return ctl_fail(ctl, "cannot write the output: %s; check where it goes", strerror(-error));
+}
+
 int ctl_print_close(struct ctl *ctl, struct print *print)
 {
 	int ret = print_close(print);
 
-	if (!ret)
+	return ret ? fail_output(ctl, ret) : CTL_OK;
+}
+
+int ctl_flush(struct ctl *ctl)
+{
+	errno = 0;
+	if (!fflush(ctl->out) && !ferror(ctl->out))
 		return CTL_OK;
-	return ctl_fail(ctl, "cannot write the output: %s; check where it goes", strerror(-ret));
+	return fail_output(ctl, errno ? -errno : -EIO);
 }
 
 struct distmind_pool *ctl_pool(struct ctl *ctl)

@@ -81,5 +81,7 @@ void ctl_hint(struct ctl *ctl, const char *text);
 
 void ctl_print_open(struct ctl *ctl, struct print *print);
 int ctl_print_close(struct ctl *ctl, struct print *print);
+/* Whether all that was written has arrived; an exit code. */
+int ctl_flush(struct ctl *ctl);
 
 #endif /* DISTMINDCTL_CTL_H */

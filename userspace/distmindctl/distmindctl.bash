@@ -32,7 +32,7 @@ _distmindctl_words()
 			;;
 		--memory | --share | --capped | --class | --objective | --gpu | --name | --uid | --gid | \
 			--kind | --count | --timeout | --interval | --duration | --output | --svg | \
-			--order | --replicas | --free)
+			--order | --replicas | --owner | --mode | --free)
 			skip=1
 			;;
 		-*) ;;
@@ -50,7 +50,7 @@ _distmindctl_words()
 _distmindctl()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-	local nouns="gpu vgpu buffer claim model host pool policy top trace monitor run doctor completion help version"
+	local nouns="gpu vgpu buffer claim limit model host pool policy top trace monitor run doctor completion help version"
 	local options="--json --dry-run --help"
 	local terms="--memory --share --capped --class --objective"
 	local choices="" words end
@@ -97,7 +97,7 @@ _distmindctl()
 		"") choices="$nouns $options --version" ;;
 		gpu) choices="list show drain undrain remove grace hang $options" ;;
 		vgpu) choices="list show create set delete $options" ;;
-		buffer | claim) choices="list $options" ;;
+		buffer | claim | limit) choices="list $options" ;;
 		model) choices="list show push verify delete load evict replicas chmod chown $options" ;;
 		"model show") choices="$(_distmindctl_values model name) --map --svg $options" ;;
 		"model show "*) choices="--map --svg $options" ;;

@@ -25,6 +25,8 @@ const struct check doctor_checks[] = {
 	{ "nodes", doctor_check_nodes },
 	{ "daemon", doctor_check_daemon },
 	{ "catalog", doctor_check_catalog },
+	{ "spool", doctor_check_spool },
+	{ "models", doctor_check_models },
 	{ "gpus", doctor_check_gpus },
 	{ "rdma", doctor_check_rdma },
 	{ "memlock", doctor_check_memlock },
@@ -111,7 +113,7 @@ int doctor_command(struct ctl *ctl, int argc, char **argv)
 	struct rlimit limit;
 	struct print print;
 	char silence[DISTMIND_SERVICE_REASON_LEN];
-	json_t *status;
+	json_t *status, *models;
 	int ret;
 
 	if (!ctl_arguments(ctl, argc, argv, 0))
@@ -119,6 +121,8 @@ int doctor_command(struct ctl *ctl, int argc, char **argv)
 	status = status_ask(silence);
 	doctor.status = status;
 	doctor.silence = silence;
+	models = status ? status_ask_models() : NULL;
+	doctor.models = models;
 	uname(&uts);
 	doctor.release = uts.release;
 	if (!getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY)
@@ -138,6 +142,7 @@ int doctor_command(struct ctl *ctl, int argc, char **argv)
 	}
 	print_list_close(&print);
 	json_decref(status);
+	json_decref(models);
 	ret = ctl_print_close(ctl, &print);
 	if (!ctl->json)
 		fprintf(ctl->out, "\n%u ok, %u warn, %u fail, %u skip\n", count[DOCTOR_OK],

@@ -23,6 +23,7 @@ struct doctor {
 	bool may_lock;		/* CAP_IPC_LOCK: the limit does not count */
 	const json_t *status;	/* what distmindd says; NULL: nothing, and why */
 	const char *silence;
+	const json_t *models;	/* what it lists, with the hosts; NULL: nothing */
 };
 
 struct finding {
@@ -65,6 +66,10 @@ void doctor_check_abi(const struct doctor *doctor, struct finding *finding);
 void doctor_check_nodes(const struct doctor *doctor, struct finding *finding);
 void doctor_check_daemon(const struct doctor *doctor, struct finding *finding);
 void doctor_check_catalog(const struct doctor *doctor, struct finding *finding);
+void doctor_check_spool(const struct doctor *doctor, struct finding *finding);
 void doctor_check_gpus(const struct doctor *doctor, struct finding *finding);
+
+/* doctor_models.c */
+void doctor_check_models(const struct doctor *doctor, struct finding *finding);
 
 #endif /* DISTMINDCTL_DOCTOR_H */

@@ -173,11 +173,22 @@ void doctor_check_catalog(const struct doctor *doctor, struct finding *finding)
 		status_judge_catalog(doctor->status, finding);
 	else if (daemon_runs(doctor) == RUNNING)
 		doctor_find(finding, DOCTOR_FAIL,
-			    "see why: journalctl -u distmindd; then: systemctl restart distmindd",
-			    "distmindd has no memory pool, or does not answer: %s", doctor->silence);
+			    "see why: journalctl -u distmindd -p warning; then: systemctl restart "
+			    "distmindd. If it has another socket: DISTMIND_SOCKET names it",
+			    "distmindd runs, but has no memory pool or does not answer: %s",
+			    doctor->silence);
 	else
 		doctor_find(finding, DOCTOR_SKIP, NULL,
 			    "cannot be told while distmindd is not running");
+}
+
+void doctor_check_spool(const struct doctor *doctor, struct finding *finding)
+{
+	if (json_object_get(doctor->status, "spool"))
+		status_judge_spool(doctor->status, finding);
+	else
+		doctor_find(finding, DOCTOR_SKIP, NULL,
+			    "cannot be told while distmindd does not answer");
 }
 
 struct gpus {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "latency.h"
+#include "listing.h"
 #include "noun.h"
 #include "options.h"
 #include "parse.h"
@@ -86,25 +87,19 @@ static int print_row(const struct distmind_gpu_record *gpu, void *arg)
 	return 0;
 }
 
+static int gpu_rows(struct distmind_pool *pool, struct print *print)
+{
+	return distmind_pool_gpus(pool, print_row, print);
+}
+
 static int gpu_list(struct ctl *ctl, int argc, char **argv)
 {
-	struct print print;
-	int ret;
+	static const struct listing gpus = {
+		"gpus", gpu_rows, GPU_HINT,
+		GPU_HINT,
+	};
 
-	if (!ctl_arguments(ctl, argc, argv, 0))
-		return ctl->status;
-	if (!ctl_pool(ctl))
-		return CTL_FAILED;
-	ctl_print_open(ctl, &print);
-	print_list_open(&print, "gpus", PRINT_TABLE);
-	ret = distmind_pool_gpus(ctl->pool, print_row, &print);
-	if (!print_list_close(&print) && !ret)
-		ctl_hint(ctl, GPU_HINT);
-	if (ret) {
-		print_close(&print);
-		return ctl_fail_pool(ctl, ret, "cannot list the gpus");
-	}
-	return ctl_print_close(ctl, &print);
+	return listing_run(ctl, argc, argv, &gpus);
 }
 
 struct by_name {

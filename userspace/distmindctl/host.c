@@ -23,6 +23,7 @@ void host_print(struct print *print, const json_t *host)
 		    !strcmp(state, "away") ? PRINT_COLOUR_BAD : PRINT_COLOUR_WARN);
 	print_size(print, "memory_total", "GIVES", reply_number(host, "memory_total"));
 	print_size(print, "memory_free", "FREE", reply_number(host, "memory_free"));
+	print_size(print, "memory_longest", "LONGEST", reply_number(host, "memory_longest"));
 	print_number(print, "damaged", "DAMAGED", (int64_t)reply_number(host, "damaged"));
 	print_row_close(print);
 }
@@ -79,6 +80,40 @@ static void print_turns(struct print *print, const json_t *body)
 	print_row_close(print);
 }
 
+static void print_spool_state(struct print *print, const json_t *spool)
+{
+	if (reply_number(spool, "refused"))
+		print_state(print, "state", "STATE", "failing", PRINT_COLOUR_BAD);
+	else if (json_is_true(json_object_get(spool, "restoring")))
+		print_state(print, "state", "STATE", "restoring", PRINT_COLOUR_WARN);
+	else
+		print_state(print, "state", "STATE", "ready", PRINT_COLOUR_GOOD);
+}
+
+/* Of this host, if it has one. */
+static void print_spool(struct print *print, const json_t *body)
+{
+	const json_t *spool = json_object_get(body, "spool");
+
+	print_list_open(print, "spool", PRINT_RECORD);
+	if (json_string_length(json_object_get(spool, "path"))) {
+		print_row_open(print);
+		print_text(print, "path", "SPOOL", reply_text(spool, "path"));
+		print_spool_state(print, spool);
+		print_number(print, "restored", "RESTORED",
+			     (int64_t)reply_number(spool, "restored"));
+		print_number(print, "files", "OF", (int64_t)reply_number(spool, "files"));
+		print_size(print, "restored_bytes", "BYTES", reply_number(spool, "restored_bytes"));
+		print_number(print, "skipped", "SKIPPED", (int64_t)reply_number(spool, "skipped"));
+		print_number(print, "damaged", "DAMAGED", (int64_t)reply_number(spool, "damaged"));
+		print_number(print, "refused", "REFUSED", (int64_t)reply_number(spool, "refused"));
+		print_text(print, "reason", "REASON", reply_text(spool, "reason"));
+		print_text(print, "fix", "FIX", reply_text(spool, "fix"));
+		print_row_close(print);
+	}
+	print_list_close(print);
+}
+
 static int host_show(struct ctl *ctl, int argc, char **argv)
 {
 	struct distmind_service service = { .fd = -1 };
@@ -96,6 +131,7 @@ static int host_show(struct ctl *ctl, int argc, char **argv)
 		print_list_open(&print, "hosts", PRINT_RECORD);
 		print_turns(&print, reply.body);
 		print_list_close(&print);
+		print_spool(&print, reply.body);
 		ret = ctl_print_close(ctl, &print);
 	}
 	message_clear(&reply);
@@ -194,7 +230,7 @@ static int host_forget(struct ctl *ctl, int argc, char **argv)
 const struct command host_verbs[] = {
 	{ "list", "", "Show the hosts, and those that are away with models in a spool.",
 	  host_list },
-	{ "show", "", "Show how long this host's daemon keeps others waiting.", host_show },
+	{ "show", "", "Show how long this host's daemon keeps others waiting, and its spool.", host_show },
 	{ "forget", "NAME [--force]", "Count no more on a host that is away for good.",
 	  host_forget },
 	{ 0 },

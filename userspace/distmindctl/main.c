@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <locale.h>
 #include <stdlib.h>
@@ -24,6 +25,19 @@ static bool wants_colour(void)
 	return !no_color || !*no_color;
 }
 
+/*
+ * What is opened instead of a standard stream that is closed would be taken for it: a file that
+ * is written, a socket. These fail as a closed one does.
+ */
+static void fill_streams(void)
+{
+	static const int modes[] = { O_WRONLY, O_RDONLY, O_RDONLY };
+
+	for (int fd = 0; fd < 3; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd]) != fd)
+			_exit(CTL_FAILED);
+}
+
 int main(int argc, char **argv)
 {
 	bool terminal = isatty(STDOUT_FILENO);
@@ -36,6 +50,7 @@ int main(int argc, char **argv)
 	};
 	int ret;
 
+	fill_streams();
 	/* For the width of characters in tables; numbers stay as they are. */
 	setlocale(LC_CTYPE, "");
 	ret = ctl_main(&ctl, argc, argv);

@@ -457,11 +457,15 @@ static int model_evict(struct ctl *ctl, int argc, char **argv)
 static int print_verdict(struct ctl *ctl, const char *name, const json_t *body)
 {
 	const json_t *bad = json_object_get(body, "bad");
-	uint64_t chunks = reply_number(body, "chunks");
+	uint64_t chunks = reply_number(body, "chunks"), bad_chunks = json_array_size(bad);
 	struct print print;
 	int ret;
 
-	if (!ctl->json && !json_array_size(bad)) {
+	/* Not all of many are named, and several copies of one may be. */
+	if (json_object_get(body, "bad_chunks"))
+		bad_chunks = reply_number(body, "bad_chunks");
+
+	if (!ctl->json && !bad_chunks) {
 		fprintf(ctl->out, "%s: %" PRIu64 " chunks are what was pushed\n", name, chunks);
 		return CTL_OK;
 	}
@@ -478,9 +482,10 @@ static int print_verdict(struct ctl *ctl, const char *name, const json_t *body)
 	}
 	print_list_close(&print);
 	ret = ctl_print_close(ctl, &print);
-	if (!ret && json_array_size(bad))
-		ret = ctl_fail(ctl, "%zu of %" PRIu64 " chunks of %s are not what was pushed: "
-			       "push the model again", json_array_size(bad), chunks, name);
+	if (!ret && bad_chunks)
+		ret = ctl_fail(ctl, "%" PRIu64 " of %" PRIu64 " chunks of %s are not what was "
+			       "pushed: if nobody has them, delete the model and push it again",
+			       bad_chunks, chunks, name);
 	return ret;
 }
 
@@ -516,7 +521,8 @@ const struct command model_verbs[] = {
 	{ "list", "", "Show the models and the hosts that keep them.", model_list },
 	{ "show", "NAME [--map] [--svg FILE]",
 	  "Show a model, its groups, and with --map who keeps what.", model_show },
-	{ "push", "NAME FILE... [--order FILE] [--replicas N] [--owner USER] [--mode MODE]",
+	{ "push", "NAME FILE... [--order FILE] [--replicas N] [--owner USER[:GROUP]]\n"
+	  "          [--mode MODE]",
 	  "Store a model; of chunks that are there already nothing is sent.", model_push },
 	{ "verify", "NAME", "Compare every chunk with its digest.", model_verify },
 	{ "delete", "NAME", "Forget a model, and free what no other one shares.", model_delete },

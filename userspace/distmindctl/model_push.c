@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,6 +19,8 @@
 
 /* Bytes in one message, at most; the daemon takes twice as many. */
 #define BATCH_MAX (32U << 20)
+
+#define CUT_OFF "cannot %s: a file was cut off while it was read: push it again"
 
 #define MODE_DEFAULT 0644 /* everybody may load it, and nobody but its owner delete it */
 
@@ -42,6 +45,26 @@ struct push {
 	char doing[128];
 };
 
+/*
+ * Files are mapped, and a page that is no longer in its file cannot be read. Whoever was at it
+ * goes on with zeros, and finds out.
+ */
+static volatile sig_atomic_t cut_off;
+
+static void on_bus_error(int signal, siginfo_t *info, void *context)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	void *begin = (void *)((uintptr_t)info->si_addr & ~(page - 1));
+
+	(void)context;
+	/* What is not this comes again, and ends the process. */
+	if (info->si_code != BUS_ADRERR ||
+	    mmap(begin, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+		    MAP_FAILED)
+		sigaction(signal, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
+	cut_off = 1;
+}
+
 /* What cannot fit need not be read. */
 static int ask_room(struct push *push)
 {
@@ -64,12 +87,14 @@ static int digest(struct push *push)
 	int err = 0;
 
 	model_progress_begin(&progress, push->ctl, "reading");
-	for (uint32_t i = 0; i < manifest->chunk_count && !err; i++) {
+	for (uint32_t i = 0; i < manifest->chunk_count && !err && !cut_off; i++) {
 		err = model_image_digest(&push->image, i);
 		model_progress_show(manifest->chunks[i].offset + manifest->chunks[i].size,
 				    manifest->size, &progress);
 	}
 	model_progress_end(&progress);
+	if (cut_off)
+		return ctl_fail(push->ctl, CUT_OFF, push->doing);
 	return err ? ctl_fail(push->ctl, "cannot %s: libcrypto has no SHA-256", push->doing) :
 		     CTL_OK;
 }
@@ -167,6 +192,9 @@ static int fill(struct push *push, uint32_t first, uint32_t *count, uint64_t *by
 		if (*count && *bytes + size > BATCH_MAX)
 			break;
 		err = write_all(fd, model_image_chunk(&push->image, chunk), size);
+		/* The kernel reads for us, and says so instead of the signal. */
+		if (err == -EFAULT)
+			cut_off = 1;
 		*bytes += size;
 		++*count;
 	}
@@ -193,6 +221,12 @@ static int send_chunks(struct push *push)
 		int fd = fill(push, first, &count, &bytes);
 
 		model_progress_show(done, push->missing_bytes, &progress);
+		if (cut_off) {
+			ret = ctl_fail(push->ctl, CUT_OFF, push->doing);
+			if (fd >= 0)
+				close(fd);
+			break;
+		}
 		if (fd < 0) {
 			ret = ctl_fail(push->ctl, "cannot %s: memfd: %s; free memory and try again",
 				       push->doing, strerror(-fd));
@@ -283,6 +317,27 @@ static int store(struct push *push)
 	return ret;
 }
 
+static int push_files(struct push *push)
+{
+	const struct options *options = push->options;
+	struct model_checkpoint checkpoint;
+	char error[MODEL_ERROR_LEN];
+	int ret;
+
+	if (model_checkpoint_open(&checkpoint, options->files, options->file_count, error))
+		return ctl_fail(push->ctl, "%s", error);
+	if (model_image_create(&push->image, options->name, &checkpoint, options->order, error)) {
+		ret = ctl_fail(push->ctl, "%s", error);
+	} else {
+		ret = store(push);
+		model_image_destroy(&push->image);
+	}
+	distmind_service_close(&push->service);
+	free(push->missing);
+	model_checkpoint_close(&checkpoint);
+	return ret;
+}
+
 static int take_owner(struct ctl *ctl, const struct ctl_option *option, const char *value)
 {
 	return model_owner_parse(ctl, value, option->to);
@@ -305,8 +360,7 @@ int model_push(struct ctl *ctl, int argc, char **argv)
 		{ 0 },
 	};
 	struct push push = { .ctl = ctl, .options = &options, .service.fd = -1 };
-	struct model_checkpoint checkpoint;
-	char error[MODEL_ERROR_LEN];
+	struct sigaction guard = { .sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO }, before;
 	int ret;
 
 	argc = ctl_options(ctl, argc, &argv, known, CTL_ANY);
@@ -323,16 +377,9 @@ int model_push(struct ctl *ctl, int argc, char **argv)
 	if (ret)
 		return ret;
 	snprintf(push.doing, sizeof(push.doing), "push model %s", options.name);
-	if (model_checkpoint_open(&checkpoint, options.files, options.file_count, error))
-		return ctl_fail(ctl, "%s", error);
-	if (model_image_create(&push.image, options.name, &checkpoint, options.order, error)) {
-		ret = ctl_fail(ctl, "%s", error);
-	} else {
-		ret = store(&push);
-		model_image_destroy(&push.image);
-	}
-	distmind_service_close(&push.service);
-	free(push.missing);
-	model_checkpoint_close(&checkpoint);
+	cut_off = 0;
+	sigaction(SIGBUS, &guard, &before);
+	ret = push_files(&push);
+	sigaction(SIGBUS, &before, NULL);
 	return ret;
 }

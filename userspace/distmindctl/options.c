@@ -106,6 +106,13 @@ static bool take(struct ctl *ctl, char **argv, const struct ctl_option *options,
 		ctl->status = ctl_usage(ctl, "%s needs a value", argv[optind - 1]);
 		return false;
 	case '?':
+		/* getopt_long() names an option that it knows and that has no value. */
+		if (optopt && strchr(argv[optind - 1], '=')) {
+			ctl->status = ctl_usage(ctl, "%.*s takes no value",
+						(int)strcspn(argv[optind - 1], "="),
+						argv[optind - 1]);
+			return false;
+		}
 		letter[1] = optopt > 0 && optopt < 0x100 ? optopt : 0;
 		ctl->status = ctl_usage(ctl, "%s does not know the option %s",
 					ctl->command ? ctl->command->name : "distmindctl",

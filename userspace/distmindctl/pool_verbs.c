@@ -7,7 +7,7 @@ const struct command pool_verbs[] = {
 	{ "show", "", "Show what is promised of gpus and boxes, and what is left.",
 	  pool_show_command },
 	{ "explain",
-	  "VGPU | --memory SIZE [--share PERCENT] [--class CLASS]\n"
+	  "VGPU | --memory SIZE [--share PERCENT] [--capped yes|no] [--class CLASS]\n"
 	  "          [--objective TIME] [--kind KIND] [--count N] [--same-box]",
 	  "Say where a claim would go, or why a vgpu is where it is, and what else would do.",
 	  pool_explain_command },

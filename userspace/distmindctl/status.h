@@ -10,9 +10,12 @@
 
 /* The answer, to be put; NULL: there is none, and why: room for DISTMIND_SERVICE_REASON_LEN. */
 json_t *status_ask(char *reason);
+/* The models and hosts that it lists, to be put; NULL: it does not. */
+json_t *status_ask_models(void);
 
 /* Of an answer. */
 void status_judge_catalog(const json_t *status, struct finding *finding);
+void status_judge_spool(const json_t *status, struct finding *finding);
 /* devices: how many of them are active. */
 void status_judge_rdma(const json_t *status, unsigned int devices, struct finding *finding);
 

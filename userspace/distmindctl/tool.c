@@ -14,6 +14,7 @@ static const struct command nouns[] = {
 	{ "vgpu", "", "the virtual gpus that tenants have", vgpu_command },
 	{ "buffer", "", "the memory of vgpus", buffer_command },
 	{ "claim", "", "the claims that wait for an answer", claim_command },
+	{ "limit", "", "what users have, and how much that may be", limit_command },
 	{ "model", "", "the models of the memory pool", model_command },
 	{ "host", "", "the hosts of the memory pool", host_command },
 	{ "pool", "", "what is promised, where things go and why", pool_command },
@@ -44,6 +45,8 @@ static const struct command *verbs_of(const struct command *noun)
 		return buffer_verbs;
 	if (noun->run == claim_command)
 		return claim_verbs;
+	if (noun->run == limit_command)
+		return limit_verbs;
 	if (noun->run == model_command)
 		return model_verbs;
 	if (noun->run == host_command)
@@ -92,24 +95,26 @@ static void usage_line(struct ctl *ctl, const struct command *noun, const struct
 		last->summary);
 }
 
-static void usage_noun(struct ctl *ctl, const struct command *noun)
+/* All of its verbs, or only one. */
+static void usage_noun(struct ctl *ctl, const struct command *noun, const struct command *only)
 {
 	const struct command *verb = verbs_of(noun);
 
 	if (!verb)
 		usage_line(ctl, noun, NULL);
 	for (; verb && verb->name; verb++)
-		usage_line(ctl, noun, verb);
+		if (!only || only == verb)
+			usage_line(ctl, noun, verb);
 }
 
-int ctl_help(struct ctl *ctl)
+static int print_help(struct ctl *ctl, const struct command *verb)
 {
 	const struct command *noun;
 
 	fprintf(ctl->out, "usage: distmindctl [-j] [--dry-run] [COMMAND]\n\n");
 	for (noun = nouns; ctl->noun && noun->name; noun++) {
 		if (!strcmp(ctl->noun, noun->name))
-			usage_noun(ctl, noun);
+			usage_noun(ctl, noun, verb);
 	}
 	if (!ctl->noun)
 		overview(ctl);
@@ -124,17 +129,32 @@ int ctl_help(struct ctl *ctl)
 	return CTL_OK;
 }
 
+int ctl_help(struct ctl *ctl)
+{
+	return print_help(ctl, NULL);
+}
+
 static int help_command(struct ctl *ctl, int argc, char **argv)
 {
-	const struct command *noun;
+	const struct command *noun, *verb = NULL;
 
+	argc = ctl_options(ctl, argc, &argv, NULL, 2);
+	if (argc < 0)
+		return ctl->status;
+	if (!argc)
+		return ctl_help(ctl);
+	noun = ctl_command(ctl, nouns, argv[0]);
+	if (!noun)
+		return CTL_USAGE;
+	if (argc > 1 && !verbs_of(noun))
+		return ctl_usage(ctl, "help does not know what to do with '%s'", argv[1]);
+	ctl->noun = noun->name;
 	if (argc > 1) {
-		noun = ctl_command(ctl, nouns, argv[1]);
-		if (!noun)
+		verb = ctl_command(ctl, verbs_of(noun), argv[1]);
+		if (!verb)
 			return CTL_USAGE;
-		ctl->noun = noun->name;
 	}
-	return ctl_help(ctl);
+	return print_help(ctl, verb);
 }
 
 static int print_version(struct ctl *ctl)
@@ -148,7 +168,7 @@ static int version_command(struct ctl *ctl, int argc, char **argv)
 	return ctl_arguments(ctl, argc, argv, 0) ? print_version(ctl) : ctl->status;
 }
 
-int ctl_main(struct ctl *ctl, int argc, char **argv)
+static int carry_out(struct ctl *ctl, int argc, char **argv)
 {
 	bool version = false;
 	const struct ctl_option options[] = {
@@ -171,4 +191,11 @@ int ctl_main(struct ctl *ctl, int argc, char **argv)
 	if (verbs_of(noun))
 		ctl->noun = noun->name;
 	return noun->run(ctl, argc, argv);
+}
+
+int ctl_main(struct ctl *ctl, int argc, char **argv)
+{
+	int ret = carry_out(ctl, argc, argv);
+
+	return ret == CTL_OK ? ctl_flush(ctl) : ret;
 }

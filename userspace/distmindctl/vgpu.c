@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "listing.h"
 #include "noun.h"
 #include "parse.h"
 #include "terms.h"
@@ -65,29 +66,20 @@ static int print_row(const struct distmind_vgpu_record *vgpu, void *arg)
 	return 0;
 }
 
+static int vgpu_rows(struct distmind_pool *pool, struct print *print)
+{
+	return distmind_pool_vgpus(pool, print_row, print);
+}
+
 static int vgpu_list(struct ctl *ctl, int argc, char **argv)
 {
-	struct print print;
-	int ret;
+	static const struct listing vgpus = {
+		"vgpus", vgpu_rows,
+		"no vgpus; get one with: distmindctl run --memory 512M -- COMMAND",
+		"no vgpus of yours; root sees all of them",
+	};
 
-	if (!ctl_arguments(ctl, argc, argv, 0))
-		return ctl->status;
-	if (!ctl_pool(ctl))
-		return CTL_FAILED;
-	ctl_print_open(ctl, &print);
-	print_list_open(&print, "vgpus", PRINT_TABLE);
-	ret = distmind_pool_vgpus(ctl->pool, print_row, &print);
-	if (!print_list_close(&print) && !ret)
-		ctl_hint(
-			ctl,
-			ctl->admin ?
-				"no vgpus; get one with: distmindctl run --memory 512M -- COMMAND" :
-				"no vgpus of yours; root sees all of them");
-	if (ret) {
-		print_close(&print);
-		return ctl_fail_pool(ctl, ret, "cannot list the vgpus");
-	}
-	return ctl_print_close(ctl, &print);
+	return listing_run(ctl, argc, argv, &vgpus);
 }
 
 struct by_name {
