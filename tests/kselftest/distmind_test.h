@@ -21,19 +21,6 @@
 #define MiB (1ULL << 20)
 #define PAGE ((uint64_t)sysconf(_SC_PAGESIZE))
 
-/*
- * The harness ends a test that takes too long by alarm(). With KASAN and lockdep in an
- * emulated processor everything takes ten times as long, as the suite knows too.
- */
-static inline unsigned int time_limit(unsigned int seconds)
-{
-	const char *guest = getenv("DISTMIND_GUEST");
-
-	return guest && !strcmp(guest, "smp") ? 10 * seconds : seconds;
-}
-
-#define alarm(seconds) alarm(time_limit(seconds))
-
 /* An ioctl that returns a negative errno. */
 static inline int call(int fd, unsigned long cmd, void *arg)
 {

@@ -16,7 +16,7 @@ KSFT := $(KSFT_SRC:tests/kselftest/%.c=$(O)/kselftest/%)
 KSFT_HARNESS := $(O)/linux/tools/testing/selftests
 KSFT_CFLAGS = -std=gnu11 -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter \
 	-Wno-sign-compare -Wno-maybe-uninitialized -D_GNU_SOURCE -Iuapi -Iuserspace/libdistmind \
-	-isystem $(KSFT_HARNESS) -MMD -MP -pthread
+	-include tests/kselftest/time_limit.h -isystem $(KSFT_HARNESS) -MMD -MP -pthread
 
 .PHONY: kselftest
 .PRECIOUS: $(O)/obj/kselftest/%.o
