@@ -151,11 +151,17 @@ static int look_at_gpu(struct distmind_pool *pool, uint32_t gpu)
 	return distmind_pool_gpu(pool, gpu, &record);
 }
 
-static int look_at_vgpu(struct distmind_pool *pool, uint32_t id)
+/* Until it is gone, or for as long as anybody waits for it. */
+static int miss_vgpu(struct distmind_pool *pool, uint32_t id)
 {
 	struct distmind_vgpu_record record;
+	int err = 0;
 
-	return distmind_pool_vgpu(pool, id, &record);
+	for (int i = 0; i < PATIENCE && !err; i++) {
+		err = distmind_pool_vgpu(pool, id, &record);
+		usleep(1000);
+	}
+	return err;
 }
 
 TEST_F(node, that_comes_slowly_holds_up_nobody_else)
@@ -190,8 +196,7 @@ TEST_F(node, that_goes_slowly_holds_up_nobody_else)
 	ASSERT_LE(0, id);
 	ASSERT_EQ(0, stop_devtmpfs(self));
 	start(&self->slow, delete_vgpu, id);
-	usleep(HANGS);
-	start(&self->other, look_at_vgpu, id);
+	start(&self->other, miss_vgpu, id);
 	goes_on = ends(&self->other);
 	EXPECT_FALSE(is_done(&self->slow));
 	ASSERT_EQ(0, continue_devtmpfs(self));
@@ -209,12 +214,16 @@ static int note_claim(const struct distmind_claim_record *claim, void *arg)
 	return 0;
 }
 
-/* The one that there is. */
+/* The one that there is, or will be soon. */
 static int grant_claim(struct distmind_pool *pool, uint32_t gpu)
 {
 	uint32_t id = UINT32_MAX;
-	int err = distmind_pool_claims(pool, note_claim, &id);
+	int err = 0;
 
+	for (int i = 0; i < PATIENCE && !err && id == UINT32_MAX; i++) {
+		err = distmind_pool_claims(pool, note_claim, &id);
+		usleep(1000);
+	}
 	return err ? err : distmind_pool_claim_grant(pool, id, &gpu, 1);
 }
 
@@ -224,7 +233,7 @@ TEST_F(node, that_comes_too_slowly_for_a_claim_is_nobodys)
 	int32_t fd = -1;
 	struct distmind_acquire acquire = {
 		.memory = MiB, .share = 100, .sched_class = DISTMIND_CLASS_STANDARD, .count = 1,
-		.timeout_ms = 1000, .fds = (uintptr_t)&fd,
+		.timeout_ms = 3000, .fds = (uintptr_t)&fd,
 	};
 	struct distmind_gpu_record gpu;
 	int control = open_node("control");
@@ -236,7 +245,6 @@ TEST_F(node, that_comes_too_slowly_for_a_claim_is_nobodys)
 	pid = fork();
 	if (!pid)
 		_exit(-call(control, DISTMIND_IOC_ACQUIRE, &acquire));
-	usleep(HANGS);
 	start(&self->slow, grant_claim, self->gpu);
 	for (int i = 0; i < PATIENCE && !ended; i++) {
 		ended = waitpid(pid, &status, WNOHANG);
