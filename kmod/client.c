@@ -119,12 +119,16 @@ static void client_destroy(struct distmind_client *client)
 {
 	struct distmind_vgpu *vgpu = client->vgpu;
 
-	if (client->holds_lease)
-		distmind_vgpu_kill(vgpu);
+	/*
+	 * Before the vgpu ends, or a worker would drop some of its handles: what a client had
+	 * is given back when its close() returns.
+	 */
 	spin_lock(&vgpu->lock);
 	list_del(&client->in_vgpu);
 	vgpu->client_count--;
 	spin_unlock(&vgpu->lock);
+	if (client->holds_lease)
+		distmind_vgpu_kill(vgpu);
 	while (distmind_handle_drop_one(client))
 		cond_resched();
 	distmind_requests_close(vgpu, client->id);

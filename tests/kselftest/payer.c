@@ -467,6 +467,23 @@ TEST_F(payer, buffers_of_ended_vgpus_count_for_their_user)
 	EXPECT_EQ(0, held(MALLORY));
 }
 
+/* In the time that it takes to free one, another could be refused. */
+TEST_F(payer, what_a_lease_had_is_given_back_when_it_is_closed)
+{
+	struct distmind_buffer_create create;
+	uint32_t id;
+	int vgpu;
+
+	for (int round = 0; round < 20; round++) {
+		vgpu = acquire(MALLORY, SIZE, &id);
+		ASSERT_LE(0, vgpu);
+		for (int i = 0; i < 4; i++)
+			ASSERT_EQ(0, buffer_create(vgpu, SIZE / 4, &create));
+		close(vgpu);
+		ASSERT_EQ(0, held(MALLORY));
+	}
+}
+
 TEST_F(payer, a_larger_quota_counts_at_once_and_a_smaller_one_takes_nothing_away)
 {
 	struct distmind_vgpu_record record = { .memory = 2 * SIZE };
