@@ -219,6 +219,8 @@ static void find_payers(struct distmind_buffer *buffer, struct sk_buff *asker,
 static bool fill_buffer(struct sk_buff *skb, void *object, struct sk_buff *asker)
 {
 	struct distmind_buffer *buffer = object;
+	/* Who only pays for it does not see what others do with it. */
+	bool all = !asker || distmind_netlink_may_see(asker, buffer->vgpu->owner.uid);
 	struct payers payers;
 	u32 shown;
 
@@ -230,8 +232,9 @@ static bool fill_buffer(struct sk_buff *skb, void *object, struct sk_buff *asker
 		 put_u64(skb, DISTMIND_A_BUFFER_SIZE, distmind_buffer_size(buffer)) ||
 		 put_u64(skb, DISTMIND_A_BUFFER_OFFSET, distmind_buffer_offset(buffer)) ||
 		 nla_put_u32(skb, DISTMIND_A_BUFFER_KIND, buffer->kind) ||
-		 nla_put_u32(skb, DISTMIND_A_BUFFER_PINS, READ_ONCE(buffer->pins)) ||
-		 nla_put_u32(skb, DISTMIND_A_BUFFER_EXPORTS, atomic_read(&buffer->exports)) ||
+		 (all && nla_put_u32(skb, DISTMIND_A_BUFFER_PINS, READ_ONCE(buffer->pins))) ||
+		 (all && nla_put_u32(skb, DISTMIND_A_BUFFER_EXPORTS,
+				     atomic_read(&buffer->exports))) ||
 		 nla_put_u32(skb, DISTMIND_A_BUFFER_PAYER_COUNT, payers.count) ||
 		 nla_put(skb, DISTMIND_A_BUFFER_PAYERS, shown, payers.vgpus) ||
 		 nla_put(skb, DISTMIND_A_BUFFER_PAYER_UIDS, shown, payers.uids));

@@ -585,6 +585,9 @@ static int payers_seen_by(uid_t uid, uint32_t buffer)
 		if (setresuid(uid, uid, uid) || distmind_pool_open(&pool) ||
 		    distmind_pool_buffers(pool, see, &seen))
 			_exit(100);
+		/* What others do with it, who only pays for it does not see. */
+		if (seen.count && (seen.record.exports || seen.record.pins))
+			_exit(101);
 		_exit(seen.count ? seen.record.payer_count : 99);
 	}
 	status = child_status(pid);
