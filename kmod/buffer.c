@@ -155,6 +155,7 @@ struct distmind_buffer *distmind_buffer_create(struct distmind_vgpu *vgpu,
 
 err_heap:
 	distmind_heap_del(&buffer->gpu->heap, buffer);
+	distmind_room_freed(&buffer->gpu->sched);
 err_pages:
 	distmind_heap_free_pages(buffer->pages, buffer->count);
 err_charge:

@@ -47,11 +47,12 @@ enum distmind_buffer_use {
  * @in_ranges: in the heap's tree of ranges, if it has a place there
  * @gap: free pages before it there
  * @largest_gap: the largest such gap of the tree below it
- * @use: what it is in; this and the next seven are under the heap's use_lock
+ * @use: what it is in; this and the next eight are under the heap's use_lock
  * @in_held: if it is held: in the heap's tree of those
  * @in_idle: if it is idle: in the heap's list of those
  * @active: jobs on lanes that use it, once for each argument
  * @leaving: of these, those that are supposed to leave, while somebody looks for room
+ * @going: it is about to give up its place for good, and counts as @active until then
  * @wanted: its vgpu has gone to another gpu and has a job that needs it there
  * @pins: how often dma-buf importers have pinned it
  * @in_pinned: in the heap's list of pinned ones, if it is
@@ -88,6 +89,7 @@ struct distmind_buffer {
 	};
 	u32 active;
 	u32 leaving;
+	bool going;
 	bool wanted;
 	u32 pins;
 	struct list_head in_pinned;

@@ -239,8 +239,8 @@ int distmind_heap_place(struct distmind_heap *heap, struct distmind_buffer *buff
 	return 0;
 }
 
-/* Nobody finds it in its range any more, which it keeps; false if somebody uses it. */
-static bool retire(struct distmind_heap *heap, struct distmind_buffer *buffer)
+/* Without the engine's mapping of it; false if somebody uses it. */
+static bool take_out(struct distmind_heap *heap, struct distmind_buffer *buffer)
 {
 	bool idle;
 
@@ -251,22 +251,10 @@ static bool retire(struct distmind_heap *heap, struct distmind_buffer *buffer)
 		distmind_heap_settle(heap, buffer);
 	}
 	spin_unlock(&heap->use_lock);
-	return idle;
-}
-
-/* Of a buffer that has retired. */
-static void give_range(struct distmind_heap *heap, struct distmind_buffer *buffer)
-{
+	if (!idle)
+		return false;
 	range_erase(heap, buffer);
 	heap->used -= buffer->count;
-}
-
-/* Without the engine's mapping of it; false if somebody uses it. */
-static bool take_out(struct distmind_heap *heap, struct distmind_buffer *buffer)
-{
-	if (!retire(heap, buffer))
-		return false;
-	give_range(heap, buffer);
 	return true;
 }
 
@@ -322,6 +310,19 @@ int distmind_heap_add(struct distmind_heap *heap, struct distmind_buffer *buffer
 	return err == -ENOSPC ? 0 : err;
 }
 
+/* It is held while it goes, as if a job used it: nobody else is put out for its range. */
+static void set_going(struct distmind_heap *heap, struct distmind_buffer *buffer, bool going)
+{
+	lockdep_assert_held(&heap->lock);
+	spin_lock(&heap->use_lock);
+	WARN_ON(buffer->active != !going || buffer->pins);
+	buffer->going = going;
+	buffer->active = going;
+	distmind_heap_settle(heap, buffer);
+	heap->changes += !going;
+	spin_unlock(&heap->use_lock);
+}
+
 /*
  * The buffer goes for good. Emptying the engine's page tables takes time by its size, and is
  * done without the lock: until then it has its range, and is not found there by faults. Who
@@ -332,16 +333,16 @@ void distmind_heap_del(struct distmind_heap *heap, struct distmind_buffer *buffe
 	bool there;
 
 	mutex_lock(&heap->lock);
-	there = buffer->resident && !WARN_ON(!retire(heap, buffer));
+	there = buffer->resident;
+	if (there)
+		set_going(heap, buffer, true);
 	mutex_unlock(&heap->lock);
 	if (!there)
 		return;
 	unmap_range(heap, buffer->start, buffer->count);
 	mutex_lock(&heap->lock);
-	give_range(heap, buffer);
-	spin_lock(&heap->use_lock);
-	heap->changes++;
-	spin_unlock(&heap->use_lock);
+	set_going(heap, buffer, false);
+	take_out(heap, buffer);
 	mutex_unlock(&heap->lock);
 }
 
@@ -482,7 +483,7 @@ static vm_fault_t heap_fault(struct vm_fault *vmf)
 	if (mutex_lock_killable(&heap->lock))
 		return VM_FAULT_NOPAGE;
 	buffer = heap->closed ? NULL : range_from(heap, vmf->pgoff);
-	if (buffer && buffer->start <= vmf->pgoff && buffer->resident)
+	if (buffer && buffer->start <= vmf->pgoff && !buffer->going)
 		ret = distmind_heap_insert(vmf, buffer->pages, buffer->count,
 					   vmf->pgoff - buffer->start);
 	mutex_unlock(&heap->lock);

@@ -452,7 +452,8 @@ static int look_around(struct distmind_gpu *gpu, const struct distmind_job *job,
 	never = !fits_around(gpu, job);
 	buffer = never ? largest_staying(heap) : NULL;
 	count_leaving(&gpu->sched, U32_MAX, -1);
-	if (!buffer)
+	/* One that is going is in nobody's hands, and will be gone soon. */
+	if (!buffer || buffer->going)
 		return blame(room, job, DISTMIND_ROOM_JOBS, gpu, largest_staying(heap));
 	return blame(room, job, buffer->pins ? DISTMIND_ROOM_PINNED : DISTMIND_ROOM_HUNG, gpu,
 		     buffer);
