@@ -279,6 +279,12 @@ int distmind_account_charge(struct distmind_account *account, enum distmind_limi
 	return 0;
 }
 
+/* It has them already, whether they are too many or not. */
+void distmind_account_add(struct distmind_account *account, enum distmind_limit limit, u32 count)
+{
+	atomic_add(count, &account->used[limit]);
+}
+
 void distmind_account_uncharge(struct distmind_account *account, enum distmind_limit limit,
 			       u32 count)
 {

@@ -99,6 +99,7 @@ void distmind_account_put(struct distmind_account *account);
 bool distmind_account_is_root(const struct distmind_account *account);
 int distmind_account_charge(struct distmind_account *account, enum distmind_limit limit,
 			    u32 count);
+void distmind_account_add(struct distmind_account *account, enum distmind_limit limit, u32 count);
 void distmind_account_uncharge(struct distmind_account *account, enum distmind_limit limit,
 			       u32 count);
 void distmind_account_promise(struct distmind_account *account, s64 bytes);

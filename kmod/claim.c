@@ -343,6 +343,17 @@ static int end_grant(struct grant *grant, struct netlink_ext_ack *extack)
 	return 0;
 }
 
+/* Who was to have them may have had them open, and something of them: then they count. */
+static void end_vain(struct grant *grant, u32 made)
+{
+	u32 i;
+
+	distmind_account_add(grant->account, DISTMIND_LIMIT_VGPU, made);
+	for (i = 0; i < made; i++)
+		grant->vgpus[i]->counted = true;
+	kill_vgpus(grant->vgpus, made);
+}
+
 int distmind_claim_grant(u32 id, const u32 *gpus, u32 count, struct netlink_ext_ack *extack)
 {
 	struct distmind_vgpu *vgpu;
@@ -370,7 +381,7 @@ int distmind_claim_grant(u32 id, const u32 *gpus, u32 count, struct netlink_ext_
 	if (!err)
 		err = end_grant(grant, extack);
 	if (err)
-		kill_vgpus(grant->vgpus, made);
+		end_vain(grant, made);
 	distmind_account_put(grant->account);
 out_free:
 	kfree(grant);
