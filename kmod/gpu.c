@@ -150,16 +150,18 @@ struct distmind_gpu *distmind_gpu_register(struct distmind_engine_register *arg,
 	init_waitqueue_head(&gpu->wait);
 	distmind_heap_init(&gpu->heap, pages, arg->numa_node, inode);
 
+	/* Before the lock: it may wait for memory of the engine's cgroup. */
+	err = distmind_table_reserve(&distmind_gpus, U32_MAX, &gpu->id);
+	if (err)
+		goto err_put;
 	err = -EINTR;
 	if (mutex_lock_killable(&distmind_pool_lock))
-		goto err_put;
+		goto err_release;
 	old = find_name(gpu->name);
 	err = -EEXIST;
 	if (old && old->state != DISTMIND_GPU_STATE_LOST)
 		goto err_unlock;
-	err = distmind_table_add(&distmind_gpus, gpu, U32_MAX, &gpu->id);
-	if (err)
-		goto err_unlock;
+	distmind_table_publish(&distmind_gpus, gpu->id, gpu);
 	if (old)
 		remove_locked(old, &ended);
 	distmind_gpu_get(gpu);
@@ -172,6 +174,8 @@ struct distmind_gpu *distmind_gpu_register(struct distmind_engine_register *arg,
 
 err_unlock:
 	mutex_unlock(&distmind_pool_lock);
+err_release:
+	distmind_table_release(&distmind_gpus, gpu->id);
 err_put:
 	distmind_gpu_put(gpu);
 	return ERR_PTR(err);

@@ -6,8 +6,8 @@
  * and by each tenant, so by its queues; its struct device counts the references. It
  * is killed when its lease ends: by the last close of the file that acquire
  * returned, or by an operator. From then on it has no number, no node and no gpu,
- * its handles are gone and its open files answer ENODEV. What remains is the
- * account of the buffers that mappings and dma-bufs keep.
+ * its handles cannot be found any more and its open files answer ENODEV. What remains is
+ * the account of the buffers that mappings and dma-bufs keep.
  *
  * Its node comes and goes without a lock: devtmpfs takes its time, and everybody needs
  * the pool's lock. So the number is reserved first, then the vgpu is bound and gets its
@@ -154,22 +154,16 @@ static void promise(struct distmind_vgpu *vgpu, s64 bytes)
 		distmind_account_promise(vgpu->account, bytes);
 }
 
-/* Its number, and a gpu if it is to have one; it is in no table yet. */
+/* On a gpu if it is to have one; it is in no table yet. */
 static int enroll(struct distmind_vgpu *vgpu, u32 gpu_id, struct netlink_ext_ack *extack)
 {
 	struct distmind_gpu *gpu = NULL;
-	int err;
 
 	lockdep_assert_held(&distmind_pool_lock);
 	if (gpu_id != DISTMIND_GPU_NONE) {
 		gpu = distmind_vgpu_bindable_gpu(gpu_id, extack);
 		if (IS_ERR(gpu))
 			return PTR_ERR(gpu);
-	}
-	err = distmind_table_reserve(&distmind_vgpus, DISTMIND_VGPU_MAX, &vgpu->id);
-	if (err) {
-		NL_SET_ERR_MSG(extack, "there are too many vgpus");
-		return err;
 	}
 	/* Before somebody can open it. */
 	promise(vgpu, vgpu->settings.memory);
@@ -235,11 +229,20 @@ struct distmind_vgpu *distmind_vgpu_create(const struct distmind_vgpu_owner *own
 		distmind_account_get(account);
 	vgpu->account = account;
 
+	/* Before the lock: it may wait for memory of the caller's cgroup. */
+	err = distmind_table_reserve(&distmind_vgpus, DISTMIND_VGPU_MAX, &vgpu->id);
+	if (err) {
+		if (err == -EBUSY)
+			NL_SET_ERR_MSG(extack, "there are too many vgpus");
+		goto err_put;
+	}
 	mutex_lock(&distmind_pool_lock);
 	err = enroll(vgpu, gpu_id, extack);
 	mutex_unlock(&distmind_pool_lock);
-	if (err)
+	if (err) {
+		distmind_table_release(&distmind_vgpus, vgpu->id);
 		goto err_put;
+	}
 	err = distmind_node_add_vgpu(&vgpu->dev, &vgpu->cdev, vgpu->id);
 	if (err) {
 		give_up(vgpu);
