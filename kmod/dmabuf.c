@@ -4,12 +4,11 @@
  *
  * A dma-buf holds its buffer until it is released, and counts until then for who has
  * exported it, be that who made the buffer or somebody it was handed to, or for who was
- * named to pay for it. What is paid for the buffer (payment.c) it holds as well. This is a
- * dynamic exporter:
- * it has pin and unpin. Pins are counted, because several importers pin at the
- * same time and the core pins on behalf of those who cannot be moved; see pin.c for
- * what that means. Map and unmap come with the reservation lock of the dma-buf held on
- * all kernels.
+ * named to pay for it; a device's attachment to it counts for who has the device attach.
+ * What is paid for the buffer (payment.c) it holds as well. This is a dynamic exporter: it
+ * has pin and unpin. Pins are counted, because several importers pin at the same time and
+ * the core pins on behalf of those who cannot be moved; see pin.c for what that means. Map
+ * and unmap come with the reservation lock of the dma-buf held on all kernels.
  *
  * What was exported read-only is mapped for devices to read only: a device that was
  * told otherwise could write.
@@ -17,9 +16,6 @@
  * A buffer knows all mappings of it by devices, of whichever dma-buf, so that access by
  * the processor can be made to see what they wrote. buffer->mappings_lock guards the
  * list; it nests inside the reservation lock.
- *
- * A dma-buf counts for who has exported it, and a device's attachment to it for who has
- * the device attach: neither need be who has made the buffer.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>

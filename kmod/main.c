@@ -3,7 +3,7 @@
  * distmind.ko: virtual GPUs under /dev/distmind/.
  *
  *   node       the device nodes          ioctl    the border to user space
- *   control    asks for vgpus            claim  who waits, and the answers
+ *   control    asks for vgpus            claim    who waits, and the answers
  *   engine     serves a gpu              gpu      a physical GPU and its heap
  *   client     uses a vgpu               vgpu     what a tenant is promised
  *   handle     how a client names what is its own
@@ -13,6 +13,7 @@
  *   grant      lanes lent to processes   ladder   those who do not yield
  *   preempt    vendors' hooks            policy/  whom to pick and whom to ask
  *   buffer     memory of a vgpu          dmabuf   the same, for other devices
+ *   payment    what others pay for it    pin      how much of it cannot be put out
  *   heap       a gpu's address space     residency  who is in it
  *   tenant     a vgpu, on its gpu        debt     what one that has gone has had too much
  *   extent     what fills weights        netlink  the operator's and the daemon's side

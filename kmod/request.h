@@ -43,7 +43,7 @@ struct distmind_request_stats {
 
 /**
  * struct distmind_requests - the requests of a vgpu
- * @lock: guards these and what follows; a leaf
+ * @lock: guards these and what follows; see the top of request.c for what nests in it
  * @tree: those that have not ended, by client and number
  * @stats: of all
  * @work: how much lane time requests of a shape take
