@@ -502,6 +502,14 @@ static void room_due(struct work_struct *work)
 	spin_lock(&sched->lock);
 	begun = ktime_get_ns();
 	sched->room_due_ns = 0;
+	if (begun < sched->room_rest_ns) {
+		/* It was queued while it ran, and is to rest first. */
+		if (sched->room_tenant_count)
+			look_again_at(sched, sched->room_rest_ns);
+		distmind_sched_dispatch(sched, begun);
+		spin_unlock(&sched->lock);
+		return;
+	}
 	distmind_sched_unbar(sched, &sched->kept, begun);
 	for (left = sched->room_tenant_count; left && sched->room_tenant_count; left--) {
 		tenant = list_first_entry(&sched->room_tenants, struct distmind_tenant, in_room);
@@ -516,6 +524,8 @@ static void room_due(struct work_struct *work)
 	now = ktime_get_ns();
 	sched->room_rest_ns = now + ROOM_REST * (now - begun);
 	distmind_sched_dispatch(sched, now);
+	/* That may have sent others to wait, and barred those that are too many. */
+	sched->room_rest_ns += ROOM_REST * (ktime_get_ns() - now);
 	spin_unlock(&sched->lock);
 	distmind_job_end_all(&ended);
 	for (i = 0; i < count; i++) {
