@@ -169,6 +169,9 @@ static int end_wait(struct distmind_sched *sched, struct distmind_lane *lane, lo
 	if (distmind_residency_try(gpu, lane->job)) {
 		if (distmind_room_allows(sched, lane, now)) {
 			deliver(sched, lane, out);
+			/* It was asked before it began, or others can look for room now. */
+			if (lane->state.asked || sched->room_due_ns)
+				distmind_sched_dispatch(sched, now);
 			return 0;
 		}
 		distmind_residency_release(gpu, lane->job);
