@@ -134,8 +134,9 @@ void distmind_job_end(struct distmind_job *job, int error, struct list_head *end
 	job->error = error;
 	job->queue->count--;
 	distmind_queue_leave_line(job->queue, job);
-	distmind_inherit_job_ends(job, ktime_get_ns());
+	/* First: nobody lends anything to a job that has ended. */
 	list_move_tail(&job->link, &job->queue->ended);
+	distmind_inherit_job_ends(job, ktime_get_ns());
 	distmind_queue_settle_later(job->queue, ended);
 }
 
