@@ -415,7 +415,7 @@ static void set_own(struct distmind_queue *queue, const struct policy_entity *en
 	if (settings_of(&inherit->own)->class != DISTMIND_CLASS_LATENCY)
 		return;
 	inherit->own.deadline_ns = entity->deadline_ns ? entity->deadline_ns :
-		begun + settings_of(&inherit->own)->objective_ns;
+		begun + min_t(u64, settings_of(&inherit->own)->objective_ns, S64_MAX);
 	heed_line(queue);
 }
 

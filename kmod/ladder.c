@@ -78,7 +78,8 @@ static u64 absence_ns(const struct distmind_sched *sched)
 /* How long whoever has the lane's job may go on when asked, and as long again. */
 static u64 limit_ns(const struct distmind_sched *sched, const struct distmind_lane *lane)
 {
-	return lane->brief ? min(2 * sched->grace_ns, sched->hang_ns) : sched->hang_ns;
+	return lane->brief ? min(max_t(u64, 2 * sched->grace_ns, NSEC_PER_MSEC), sched->hang_ns) :
+			     sched->hang_ns;
 }
 
 /* Whether the user has not kept a lane that it was lent, as far as is known. */

@@ -459,7 +459,7 @@ u64 distmind_request_deadline(struct distmind_request *request, u64 objective_ns
 	spin_lock(&requests_of(request)->lock);
 	deadline_ns = request->deadline_ns;
 	if (!deadline_ns)
-		deadline_ns = request->begin_ns + objective_ns;
+		deadline_ns = request->begin_ns + min_t(u64, objective_ns, S64_MAX);
 	spin_unlock(&requests_of(request)->lock);
 	return deadline_ns;
 }
