@@ -11,7 +11,9 @@
  * looked for again by who submits a job that will.
  *
  * Both queues must be of one gpu: another scheduler knows neither the tenant nor its share.
- * A capped tenant lends nothing: its cap would hold up the one that helps it.
+ * A capped tenant lends nothing: its cap would hold up the one that helps it. For the same
+ * reason the entity of a helper goes back to its own tenant while the one whose place it has
+ * is barred, or once it is capped; the place stays what it is.
  *
  * Of all that wait for one job the most urgent one lends, also if others join or leave: only
  * its place matters. It is found in O(log n) of those that wait, because each node of
@@ -58,6 +60,7 @@ void distmind_inherit_init(struct distmind_queue *queue)
 	inherit->own.tenant = queue->tenant;
 	inherit->own.deadline_ns = U64_MAX;
 	inherit->place = inherit->own;
+	INIT_LIST_HEAD(&inherit->in_guests);
 }
 
 static const struct policy_settings *settings_of(const struct distmind_place *place)
@@ -419,33 +422,66 @@ static void set_own(struct distmind_queue *queue, const struct policy_entity *en
 	heed_line(queue);
 }
 
+/* Whether the queue can have the place of the tenant, or has it already. */
+static bool has_place_for(const struct distmind_tenant *tenant, const struct distmind_queue *queue)
+{
+	return tenant == queue->tenant || tenant == queue->inherit.place.tenant ||
+	       tenant->guest_count < DISTMIND_GUESTS_MAX;
+}
+
+static void set_place(struct distmind_queue *queue, const struct distmind_place *place)
+{
+	struct distmind_inherit *inherit = &queue->inherit;
+
+	if (place->tenant != inherit->place.tenant) {
+		if (inherit->place.tenant != queue->tenant)
+			inherit->place.tenant->guest_count--;
+		list_del_init(&inherit->in_guests);
+		if (place->tenant != queue->tenant) {
+			place->tenant->guest_count++;
+			list_add_tail(&inherit->in_guests, &place->tenant->guests);
+		}
+	}
+	inherit->place = *place;
+}
+
+/* Its place, or whether the tenant of that can run anything, may be another. */
+static void place_entity(struct distmind_queue *queue, u64 now)
+{
+	const struct distmind_place *place = &queue->inherit.place;
+	struct policy_tenant *tenant = &place->tenant->policy[queue->kind];
+	u64 deadline_ns = queue->inherit.deadline_ns;
+
+	if (tenant->barred || tenant->settings.capped)
+		tenant = &queue->tenant->policy[queue->kind];
+	else if (place->depth)
+		deadline_ns = place->deadline_ns == U64_MAX ? 0 : place->deadline_ns;
+	if (tenant != queue->entity.tenant || deadline_ns != queue->entity.deadline_ns)
+		policy_lend(&queue->tenant->gpu->sched.policy[queue->kind], &queue->entity, tenant,
+			    deadline_ns, now);
+}
+
 /* Its place may be another one. Returns whether it is. */
 static bool place_queue(struct distmind_queue *queue, u64 now)
 {
 	struct distmind_inherit *inherit = &queue->inherit;
 	struct distmind_place best = inherit->own;
-	struct policy_tenant *tenant;
 	struct distmind_queue *lender;
-	u64 deadline_ns = inherit->deadline_ns;
 	bool changed;
 
 	list_for_each_entry(lender, &inherit->lenders, inherit.in_helper) {
-		if (!is_better(&lender->inherit.place, &best))
+		if (!is_better(&lender->inherit.place, &best) ||
+		    !has_place_for(lender->inherit.place.tenant, queue))
 			continue;
 		best = lender->inherit.place;
 		best.depth++;
 	}
 	changed = best.tenant != inherit->place.tenant || best.depth != inherit->place.depth ||
 		  best.deadline_ns != inherit->place.deadline_ns;
-	inherit->place = best;
+	set_place(queue, &best);
 	if (changed)
 		set_urgency(queue);
-	if (best.depth)
-		deadline_ns = best.deadline_ns == U64_MAX ? 0 : best.deadline_ns;
-	tenant = &best.tenant->policy[queue->kind];
-	if (tenant != queue->entity.tenant || deadline_ns != queue->entity.deadline_ns)
-		policy_lend(&queue->tenant->gpu->sched.policy[queue->kind], &queue->entity, tenant,
-			    deadline_ns, now);
+	place_entity(queue, now);
 	return changed;
 }
 
@@ -665,6 +701,16 @@ void distmind_inherit_drop(struct distmind_queue *queue, u64 now)
 		take_back(lender);
 	place_queue(queue, now);
 	distmind_inherit_stops(queue, now);
+}
+
+/* The tenant is barred or capped, or no longer, and with it those who have its place. */
+void distmind_inherit_place_guests(struct distmind_tenant *tenant, u64 now)
+{
+	struct distmind_queue *queue;
+
+	lockdep_assert_held(&tenant->gpu->sched.lock);
+	list_for_each_entry(queue, &tenant->guests, inherit.in_guests)
+		place_entity(queue, now);
 }
 
 /* The queue has taken the jobs that were attached: who waits for them lends it its place. */

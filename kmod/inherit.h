@@ -13,6 +13,8 @@ struct distmind_timeline;
 
 /* Queues that lend a helper their place, and that a submission finds. */
 #define DISTMIND_LENDERS_MAX	16
+/* Queues that have the place of one tenant: if it gets no lane, all of them are placed anew. */
+#define DISTMIND_GUESTS_MAX	256
 
 /**
  * struct distmind_place - where a queue stands among others
@@ -40,6 +42,7 @@ struct distmind_place {
  * @lenders: queues that wait for a job of this one
  * @lender_count: how many, at most DISTMIND_LENDERS_MAX
  * @crowded: there may be others who would lend, and were too many
+ * @in_guests: in the list of the tenant whose place it has, if that is not its own
  * @own: its own place, since it last waited or was ready
  * @place: the best of @own and those of @lenders
  * @deadline_ns: what the entity's is without lenders
@@ -57,6 +60,7 @@ struct distmind_inherit {
 	struct list_head lenders;
 	u32 lender_count;
 	bool crowded;
+	struct list_head in_guests;
 	struct distmind_place own;
 	struct distmind_place place;
 	u64 deadline_ns;
@@ -91,5 +95,6 @@ void distmind_inherit_hurry(struct distmind_queue *queue, u64 now);
 void distmind_inherit_stops(struct distmind_queue *queue, u64 now);
 void distmind_inherit_job_ends(struct distmind_job *job, u64 now);
 void distmind_inherit_drop(struct distmind_queue *queue, u64 now);
+void distmind_inherit_place_guests(struct distmind_tenant *tenant, u64 now);
 
 #endif /* _DISTMIND_INHERIT_H */

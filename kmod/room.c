@@ -155,14 +155,16 @@ static void give_claim(struct distmind_sched *sched, u64 now)
 	struct distmind_tenant *tenant;
 
 	/* Who has been served is to get its lane, before those of no higher rank. */
-	if (served && (distmind_room_is_waiting(&served->room) || now >= sched->room_claim_until))
+	if (served && (distmind_room_is_waiting(&served->room) || now >= sched->room_claim_until ||
+		       distmind_sched_is_out(sched, served)))
 		served = NULL;
 	claim = served;
 	list_for_each_entry(tenant, &sched->room_tenants, in_room) {
 		queue = first_queue(tenant);
 		rank = rank_of(queue);
 		if (queue->room.stuck_ns || (claim && rank <= rank_of(claim)) ||
-		    tried[rank] > CLAIMS_TRIED || tenant->room_round == sched->room_rounds[rank])
+		    tried[rank] > CLAIMS_TRIED || tenant->room_round == sched->room_rounds[rank] ||
+		    distmind_sched_is_out(sched, queue))
 			continue;
 		lanes = making_way(sched, queue, now);
 		if (!lanes || ++tried[rank] > CLAIMS_TRIED)
@@ -266,14 +268,16 @@ static bool uses_memory(const struct distmind_job *job)
 
 /*
  * Whether its first job, which has not been tried, is to wait behind others of its tenant:
- * some of its buffers are missing, or it may be in the way of who has a claim.
+ * some of its buffers are missing, or it may be in the way of who has a claim. Not if others
+ * wait for it, and it runs as one of theirs.
  */
 bool distmind_room_keeps(const struct distmind_sched *sched, const struct distmind_queue *queue)
 {
 	const struct distmind_queue *claim = sched->room_claim;
 	const struct distmind_job *job = first_job(queue);
 
-	if (list_empty(&queue->tenant->room_queues) || job->room_ns || !uses_memory(job))
+	if (list_empty(&queue->tenant->room_queues) || job->room_ns || !uses_memory(job) ||
+	    queue->entity.tenant != &queue->tenant->policy[queue->kind])
 		return false;
 	return !distmind_residency_is_in(queue->tenant->gpu, job) ||
 	       (claim && claim != queue && rank_of(queue) <= rank_of(claim));

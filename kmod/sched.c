@@ -19,7 +19,8 @@
  * whichever vgpu: else the next job that hangs would cost the next lane, and everybody the
  * gpu. Of root, who may be anybody's servant, only that vgpu gets none. Tenants are barred one
  * by one as the policy would have them run, unless another user waits for what they do and
- * lends them its place.
+ * lends them its place. But two users who do that for each other get no further: who owes two
+ * lanes is barred all the same, and the last lane that is left goes to nobody who owes one.
  *
  * The scheduler is part of its gpu, whose removal waits for the work items, without any
  * lock. So these have the gpu to the end, also if the jobs that they end held it last.
@@ -34,6 +35,7 @@
 #include "debt.h"
 #include "gpu.h"
 #include "grant.h"
+#include "inherit.h"
 #include "ioctl.h"
 #include "job.h"
 #include "ladder.h"
@@ -194,6 +196,7 @@ void distmind_sched_change(struct distmind_sched *sched, struct distmind_tenant 
 	now = ktime_get_ns();
 	for (kind = 0; kind < DISTMIND_LANE__COUNT; kind++)
 		policy_tenant_change(&sched->policy[kind], &tenant->policy[kind], &policy, now);
+	distmind_inherit_place_guests(tenant, now);
 	distmind_sched_dispatch(sched, now);
 	spin_unlock(&sched->lock);
 }
@@ -286,11 +289,11 @@ static void note_absence(struct distmind_sched *sched, u64 now)
 	}
 }
 
-/* Whether a lane is out because of a job of its user. */
-static bool owes_lane(const struct distmind_sched *sched, const struct distmind_queue *queue)
+/* How many lanes are out because of jobs of its user. */
+static u32 lanes_owed(const struct distmind_sched *sched, const struct distmind_queue *queue)
 {
 	bool root = distmind_account_is_root(queue->account);
-	u32 i, vgpu = queue->tenant->vgpu->id;
+	u32 i, owed = 0, vgpu = queue->tenant->vgpu->id;
 
 	for (i = 0; i < sched->lane_count; i++) {
 		const struct distmind_lane *lane = &sched->lanes[i];
@@ -299,12 +302,25 @@ static bool owes_lane(const struct distmind_sched *sched, const struct distmind_
 			continue;
 		if (lane->abandoned && lane->abandoned->account == queue->account &&
 		    (!root || lane->failed_vgpu == vgpu))
-			return true;
-		if (lane->lent && lane->lent->account == queue->account &&
-		    (!root || lane->lent->tenant->vgpu->id == vgpu))
-			return true;
+			owed++;
+		else if (lane->lent && lane->lent->account == queue->account &&
+			 (!root || lane->lent->tenant->vgpu->id == vgpu))
+			owed++;
 	}
-	return false;
+	return owed;
+}
+
+/* Of the kind, on which something can run. */
+static u32 lanes_left(const struct distmind_sched *sched, u32 kind)
+{
+	u32 i, left = 0;
+
+	for (i = 0; i < sched->lane_count; i++) {
+		const struct distmind_lane *lane = &sched->lanes[i];
+
+		left += lane->kind == kind && distmind_lane_state_is_usable(&lane->state);
+	}
+	return left;
 }
 
 static void bar(struct distmind_sched *sched, struct distmind_tenant *tenant, bool barred, u64 now)
@@ -313,6 +329,7 @@ static void bar(struct distmind_sched *sched, struct distmind_tenant *tenant, bo
 
 	for (kind = 0; kind < DISTMIND_LANE__COUNT; kind++)
 		policy_bar(&sched->policy[kind], &tenant->policy[kind], barred, now);
+	distmind_inherit_place_guests(tenant, now);
 }
 
 /* Those in one of the two lists can be picked again, O(n log n); some may be barred anew. */
@@ -348,6 +365,14 @@ static bool serves_another(const struct distmind_queue *queue)
 			       !uid_eq(vgpu->owner.uid, queue->tenant->vgpu->owner.uid);
 }
 
+/* Whether its user gets no lane as long as others are out because of it. */
+bool distmind_sched_is_out(const struct distmind_sched *sched, const struct distmind_queue *queue)
+{
+	u32 owed = sched->lanes_out ? lanes_owed(sched, queue) : 0;
+
+	return owed > 1 || (owed && (!serves_another(queue) || lanes_left(sched, queue->kind) < 2));
+}
+
 /* It does not run, as if it had not been picked, and waits with all of the tenant. */
 static void send_away(struct distmind_sched *sched, struct distmind_queue *queue,
 		      struct list_head *tenants, u64 now)
@@ -356,8 +381,16 @@ static void send_away(struct distmind_sched *sched, struct distmind_queue *queue
 	struct distmind_tenant *tenant = place_of(queue);
 
 	policy_done(policy, &queue->entity, 0, now);
-	list_add_tail(&tenant->in_barred, tenants);
-	bar(sched, tenant, true, now);
+	/* Who has lent it its place has done nothing. */
+	if (serves_another(queue)) {
+		tenant = queue->tenant;
+		policy_lend(policy, &queue->entity, &tenant->policy[queue->kind],
+			    queue->inherit.deadline_ns, now);
+	}
+	if (list_empty(&tenant->in_barred)) {
+		list_add_tail(&tenant->in_barred, tenants);
+		bar(sched, tenant, true, now);
+	}
 	policy_enqueue(policy, &queue->entity, now);
 }
 
@@ -370,10 +403,9 @@ static struct policy_entity *pick(struct distmind_sched *sched, u32 kind, u64 no
 
 	while ((entity = policy_pick(&sched->policy[kind], now))) {
 		queue = container_of(entity, struct distmind_queue, entity);
-		if (sched->lanes_out && !serves_another(queue) && owes_lane(sched, queue)) {
+		if (distmind_sched_is_out(sched, queue)) {
 			send_away(sched, queue, &sched->barred, now);
-		} else if (place_of(queue) != queue->tenant ||
-			   !distmind_room_keeps(sched, queue)) {
+		} else if (!distmind_room_keeps(sched, queue)) {
 			return entity;
 		} else if (kept++ < KEPT_AT_ONCE) {
 			policy_done(&sched->policy[kind], entity, 0, now);

@@ -15,6 +15,7 @@
 
 struct distmind_account;
 struct distmind_job;
+struct distmind_queue;
 struct distmind_tenant;
 struct distmind_vgpu_settings;
 
@@ -137,6 +138,7 @@ void distmind_sched_change(struct distmind_sched *sched, struct distmind_tenant 
 void distmind_sched_get_stats(struct distmind_sched *sched, struct distmind_sched_stats *stats);
 void distmind_sched_configure(struct distmind_sched *sched, const struct policy *policy,
 			      u64 grace_ns, u64 hang_ns);
+bool distmind_sched_is_out(const struct distmind_sched *sched, const struct distmind_queue *queue);
 void distmind_sched_unbar(struct distmind_sched *sched, struct list_head *tenants, u64 now);
 void distmind_sched_dispatch(struct distmind_sched *sched, u64 now);
 void distmind_sched_ask(struct distmind_sched *sched, struct distmind_job *job);

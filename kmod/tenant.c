@@ -35,6 +35,7 @@ struct distmind_tenant *distmind_tenant_create(struct distmind_gpu *gpu,
 	tenant->vgpu = vgpu;
 	INIT_LIST_HEAD(&tenant->queues);
 	INIT_LIST_HEAD(&tenant->room_queues);
+	INIT_LIST_HEAD(&tenant->guests);
 	INIT_LIST_HEAD(&tenant->in_barred);
 	tenant->error = distmind_sched_add(&gpu->sched, tenant, &vgpu->settings);
 	if (tenant->error) {

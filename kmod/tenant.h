@@ -25,6 +25,8 @@ struct distmind_vgpu;
  * @room_next: of these, where the next look at them begins, or NULL for the first
  * @room_ready: queues that have waited and are to try again
  * @room_round: of its rank, in which it was last tried for the claim in vain
+ * @guests: queues of others that have its place, see inherit.c
+ * @guest_count: how many, at most DISTMIND_GUESTS_MAX
  * @in_barred: in one of the scheduler's lists of those that get no lane, or empty
  * @error: 0, or why all its queues have ended
  */
@@ -40,6 +42,8 @@ struct distmind_tenant {
 	struct distmind_queue *room_next;
 	u32 room_ready;
 	u64 room_round;
+	struct list_head guests;
+	u32 guest_count;
 	struct list_head in_barred;
 	int error;
 };

@@ -397,11 +397,8 @@ TEST_F(hang, whose_job_hangs_gets_no_other_lane_until_that_one_is_back)
 		owner_end(self->pool, &users[i]);
 }
 
-/*
- * A job of the first waits in its queue, and the user owes a lane; the second, which is in a
- * hurry, waits for that job.
- */
-static int wait_for_who_owes(struct distmind_pool *pool, struct owner *owes, struct owner *waits)
+/* It is in a hurry, and has a job that waits for the first one of another. */
+static int wait_urgently(struct distmind_pool *pool, struct owner *waits, struct owner *other)
 {
 	struct distmind_vgpu_record record = waits->record;
 	struct distmind_timeline *step;
@@ -411,11 +408,7 @@ static int wait_for_who_owes(struct distmind_pool *pool, struct owner *owes, str
 	record.sched_class = DISTMIND_CLASS_LATENCY;
 	record.objective_ns = SECOND / 100;
 	err = distmind_pool_vgpu_set(pool, &record, DISTMIND_SET_CLASS | DISTMIND_SET_OBJECTIVE);
-	distmind_timeline_destroy(owes->done);
-	err = err ? err : distmind_timeline_create(owes->vgpu, 0, &owes->done);
-	err = err ? err : distmind_queue_create(owes->vgpu, DISTMIND_LANE_COMPUTE, 4, &owes->queue);
-	err = err ? err : submit(owes, 1);
-	err = err ? err : distmind_timeline_import(waits->vgpu, distmind_timeline_fd(owes->done),
+	err = err ? err : distmind_timeline_import(waits->vgpu, distmind_timeline_fd(other->done),
 						   &step);
 	err = err ? err : distmind_batch_create(&batch);
 	if (err)
@@ -428,24 +421,104 @@ static int wait_for_who_owes(struct distmind_pool *pool, struct owner *owes, str
 	return err;
 }
 
+/* A job of the first waits in its queue, and the user owes a lane; the second waits for it. */
+static int wait_for_who_owes(struct distmind_pool *pool, struct owner *owes, struct owner *waits)
+{
+	int err;
+
+	distmind_timeline_destroy(owes->done);
+	err = distmind_timeline_create(owes->vgpu, 0, &owes->done);
+	err = err ? err : distmind_queue_create(owes->vgpu, DISTMIND_LANE_COMPUTE, 4, &owes->queue);
+	err = err ? err : submit(owes, 1);
+	return err ? err : wait_urgently(pool, waits, owes);
+}
+
 TEST_F(hang, who_waits_for_a_user_that_owes_a_lane_lends_it_one_but_not_to_itself)
 {
-	struct owner *honest = &self->owners[1], users[2] = { 0 };
+	struct distmind_engine_params params = {
+		.name = "three", .kind = "test", .memory = HEAP, .numa_node = DISTMIND_NUMA_ANY,
+		.compute_lanes = 3, .capabilities = DISTMIND_ENGINE_YIELDS,
+	};
+	struct owner honest = { 0 }, users[2] = { 0 };
 	struct distmind_engine_exchange stuck, next;
+	FIXTURE_DATA(hang) three = *self;
 
-	ASSERT_EQ(0, make_strangers(self, users, &stuck));
+	ASSERT_EQ(0, distmind_engine_register(&params, &three.engine));
+	three.gpu = distmind_engine_gpu(three.engine);
+	ASSERT_EQ(0, owner_make(self->pool, three.gpu, &honest));
+	ASSERT_EQ(0, make_strangers(&three, users, &stuck));
+	/* For lane 2 nobody comes; it counts all the same. */
+	ASSERT_EQ(0, distmind_pool_gpu_hang(self->pool, three.gpu, 30 * SECOND));
 	ASSERT_EQ(0, wait_for_who_owes(self->pool, &users[0], &users[1]));
-	EXPECT_EQ(-ETIMEDOUT, fetch(self->engine, 1, 100, &next));
+	EXPECT_EQ(-ETIMEDOUT, fetch(three.engine, 1, 100, &next));
 	distmind_queue_destroy(users[0].queue);
-	ASSERT_EQ(0, wait_for_who_owes(self->pool, &users[0], honest));
-	ASSERT_EQ(0, fetch(self->engine, 1, 10000, &next));
+	ASSERT_EQ(0, wait_for_who_owes(self->pool, &users[0], &honest));
+	ASSERT_EQ(0, fetch(three.engine, 1, 10000, &next));
 	EXPECT_EQ(users[0].record.id, next.job.vgpu);
 	next.done = next.job.id;
 	next.timeout_ms = 10000;
-	ASSERT_EQ(0, distmind_engine_exchange(self->engine, &next));
+	ASSERT_EQ(0, distmind_engine_exchange(three.engine, &next));
+	EXPECT_EQ(honest.record.id, next.job.vgpu);
+	EXPECT_EQ(-ETIMEDOUT, hand_back(three.engine, &next));
+	hand_back(three.engine, &stuck);
+	for (int i = 0; i < 2; i++)
+		owner_end(self->pool, &users[i]);
+	owner_end(self->pool, &honest);
+	EXPECT_EQ(0, distmind_pool_gpu_remove(self->pool, three.gpu));
+	distmind_engine_close(three.engine);
+}
+
+/* Else two users who wait for each other would take the gpu from everybody. */
+TEST_F(hang, the_last_lane_goes_to_nobody_who_owes_one_whoever_waits_for_it)
+{
+	struct owner *waits = &self->owners[0], *honest = &self->owners[1], users[2] = { 0 };
+	struct distmind_engine_exchange stuck, next;
+
+	ASSERT_EQ(0, make_strangers(self, users, &stuck));
+	ASSERT_EQ(0, wait_for_who_owes(self->pool, &users[0], waits));
+	EXPECT_EQ(-ETIMEDOUT, fetch(self->engine, 1, 100, &next));
+	/* Others have it, also of the one that waits. */
+	ASSERT_EQ(0, submit(honest, 1));
+	ASSERT_EQ(0, fetch(self->engine, 1, 10000, &next));
 	EXPECT_EQ(honest->record.id, next.job.vgpu);
 	EXPECT_EQ(-ETIMEDOUT, hand_back(self->engine, &next));
+	distmind_queue_destroy(waits->queue);
+	ASSERT_EQ(0, distmind_queue_create(waits->vgpu, DISTMIND_LANE_COMPUTE, 4, &waits->queue));
+	ASSERT_EQ(0, submit(waits, 1));
+	ASSERT_EQ(0, fetch(self->engine, 1, 10000, &next));
+	EXPECT_EQ(waits->record.id, next.job.vgpu);
+	EXPECT_EQ(-ETIMEDOUT, hand_back(self->engine, &next));
+	/* It goes on when the engine has answered. */
+	stuck.done = stuck.job.id;
+	stuck.timeout_ms = 10000;
+	ASSERT_EQ(0, distmind_engine_exchange(self->engine, &stuck));
+	EXPECT_EQ(users[0].record.id, stuck.job.vgpu);
+	EXPECT_EQ(-ETIMEDOUT, hand_back(self->engine, &stuck));
+	for (int i = 0; i < 2; i++)
+		owner_end(self->pool, &users[i]);
+}
+
+/* The place that it is lent is worth nothing, and it has its own. */
+TEST_F(hang, for_whom_a_user_waits_that_owes_a_lane_runs_all_the_same)
+{
+	struct owner *honest = &self->owners[1], users[2] = { 0 };
+	struct distmind_engine_exchange stuck, next;
+	struct distmind_queue *waiting;
+
+	ASSERT_EQ(0, make_strangers(self, users, &stuck));
+	ASSERT_EQ(0, wait_urgently(self->pool, &users[1], honest));
+	waiting = users[1].queue;
+	ASSERT_EQ(0, distmind_queue_create(users[1].vgpu, DISTMIND_LANE_COMPUTE, 4,
+					   &users[1].queue));
+	ASSERT_EQ(0, submit(&users[1], 1));
+	EXPECT_EQ(-ETIMEDOUT, fetch(self->engine, 1, 100, &next));
+	ASSERT_EQ(0, submit(honest, 1));
+	ASSERT_EQ(0, fetch(self->engine, 1, 10000, &next));
+	EXPECT_EQ(honest->record.id, next.job.vgpu);
+	EXPECT_EQ(-ETIMEDOUT, hand_back(self->engine, &next));
+	EXPECT_EQ(0, distmind_timeline_wait(honest->done, 1, 10000));
 	hand_back(self->engine, &stuck);
+	distmind_queue_destroy(waiting);
 	for (int i = 0; i < 2; i++)
 		owner_end(self->pool, &users[i]);
 }
