@@ -745,6 +745,7 @@ static void an_option_with_a_value_too_many_is_named(void **state)
 	expect_error("monitor --preempt=1", CTL_USAGE, "--preempt takes no value");
 	expect_error("gpu list --bogus=1", CTL_USAGE, "does not know the option --bogus=1");
 	expect_error("gpu list -x", CTL_USAGE, "does not know the option -x");
+	expect_error("vgpu create --memory=512M -xj", CTL_USAGE, "does not know the option -x");
 }
 
 /* A word, or a file from elsewhere, does not command the terminal of who reads about it. */

@@ -31,13 +31,16 @@ static void defuse(char *text)
 __attribute__((format(printf, 3, 0))) static void complain(struct ctl *ctl, const char *tail,
 							   const char *format, va_list args)
 {
-	char *text;
+	char *text, *all;
 
 	if (vasprintf(&text, format, args) < 0)
 		text = NULL;
-	if (text)
-		defuse(text);
-	fprintf(ctl->err, PROGRAM ": %s%s\n", text ? text : "out of memory", tail);
+	if (!text || asprintf(&all, "%s%s", text, tail) < 0)
+		all = NULL;
+	if (all)
+		defuse(all);
+	fprintf(ctl->err, PROGRAM ": %s\n", all ? all : "out of memory");
+	free(all);
 	free(text);
 }
 

@@ -85,6 +85,23 @@ static int show_usage(struct ctl *ctl)
 	return CTL_OK;
 }
 
+/*
+ * Whether the argument is a long option with a value, and the one that getopt_long() complained
+ * of: behind short ones that are written together it has not gone on to the next argument.
+ */
+static bool has_needless_value(const char *argument, const struct option *known, int value)
+{
+	size_t len = strcspn(argument, "=");
+
+	if (strncmp(argument, "--", 2) || !argument[len])
+		return false;
+	for (; known->name; known++) {
+		if (known->val == value && !strncmp(known->name, argument + 2, len - 2))
+			return true;
+	}
+	return false;
+}
+
 /* One option of argv that getopt_long() has found. False: the command ends with ctl->status. */
 static bool take(struct ctl *ctl, char **argv, const struct ctl_option *options,
 		 const struct option *known, int found)
@@ -106,8 +123,7 @@ static bool take(struct ctl *ctl, char **argv, const struct ctl_option *options,
 		ctl->status = ctl_usage(ctl, "%s needs a value", argv[optind - 1]);
 		return false;
 	case '?':
-		/* getopt_long() names an option that it knows and that has no value. */
-		if (optopt && strchr(argv[optind - 1], '=')) {
+		if (has_needless_value(argv[optind - 1], known, optopt)) {
 			ctl->status = ctl_usage(ctl, "%.*s takes no value",
 						(int)strcspn(argv[optind - 1], "="),
 						argv[optind - 1]);
@@ -184,7 +200,17 @@ char **ctl_arguments(struct ctl *ctl, int argc, char **argv, int wanted)
 	return NULL;
 }
 
+/* In one line, however many the help has for them. */
 int ctl_usage_arguments(struct ctl *ctl)
 {
-	return ctl_usage(ctl, "%s needs %s", ctl->command->name, ctl->command->arguments);
+	const char *from = ctl->command->arguments;
+	char line[512];
+	size_t len = 0;
+
+	while (*from && len + 1 < sizeof(line)) {
+		line[len++] = *from == '\n' ? ' ' : *from;
+		from += *from == '\n' ? strspn(from, "\n ") : 1;
+	}
+	line[len] = 0;
+	return ctl_usage(ctl, "%s needs %s", ctl->command->name, line);
 }
