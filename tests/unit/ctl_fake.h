@@ -316,7 +316,7 @@ static inline int fake_setup(void **state)
 	fake.vgpu_count = 2;
 	fake.buffers[0] = (struct distmind_buffer_record){ .id = 9, .vgpu = 3, .size = 64 << 20,
 		.offset = 4096, .kind = DISTMIND_BUFFER_WEIGHTS, .pins = 2, .exports = 3,
-		.payer_count = 2, .payers = { { 4, 1000 }, { DISTMIND_VGPU_ENDED, 0 } } };
+		.payer_count = 2, .payers_known = 2, .payers = { { 4, 1000 }, { DISTMIND_VGPU_ENDED, 0 } } };
 	fake.buffer_count = 1;
 	fake.claims[0] = (struct distmind_claim_record){ .id = 5, .name = "batch", .pid = 500,
 		.memory = 1 << 20, .share = 500, .sched_class = DISTMIND_CLASS_BEST_EFFORT, .count = 2,

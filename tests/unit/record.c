@@ -142,6 +142,7 @@ static void a_buffer_has_all_its_fields(void **state)
 	assert_int_equal(buffer.pins, 2);
 	assert_int_equal(buffer.exports, 6);
 	assert_int_equal(buffer.payer_count, 40);
+	assert_int_equal(buffer.payers_known, 2);
 	assert_int_equal(buffer.payers[1].vgpu, DISTMIND_VGPU_ENDED);
 	assert_int_equal(buffer.payers[1].uid, 1000);
 }

@@ -5,8 +5,7 @@
 /* As "3(1000)": vgpu and user; an ended vgpu has no number any more. */
 static void name_payers(const struct distmind_buffer_record *buffer, char *text, size_t room)
 {
-	uint32_t known = buffer->payer_count < DISTMIND_PAYERS_MAX ? buffer->payer_count :
-								     DISTMIND_PAYERS_MAX;
+	uint32_t known = buffer->payers_known;
 	size_t len = 0;
 
 	text[0] = '\0';

@@ -444,7 +444,8 @@ struct distmind_buffer_record {
 	uint64_t offset; /* in the heap, or DISTMIND_OFFSET_NONE */
 	uint32_t pins;
 	uint32_t exports; /* dma-bufs of it */
-	uint32_t payer_count; /* may be more than there is room for */
+	uint32_t payer_count;
+	uint32_t payers_known; /* of these, which are in payers: there may be no room for all */
 	struct distmind_payer_record payers[DISTMIND_PAYERS_MAX];
 };
 

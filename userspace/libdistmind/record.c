@@ -213,6 +213,7 @@ static void get_payers(struct distmind_buffer_record *buffer, const struct nlatt
 		memcpy(&buffer->payers[i].vgpu, (char *)nla_data(vgpus) + i * size, size);
 		memcpy(&buffer->payers[i].uid, (char *)nla_data(uids) + i * size, size);
 	}
+	buffer->payers_known = (uint32_t)count;
 	/* There cannot be fewer than are told of. */
 	if (buffer->payer_count < count)
 		buffer->payer_count = (uint32_t)count;
