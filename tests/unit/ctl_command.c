@@ -726,7 +726,7 @@ static void help_helps_with_itself_and_with_verbs(void **state)
 	struct outcome outcome;
 
 	(void)state;
-	expect("help --help", CTL_OK, "usage: distmindctl help [COMMAND]\nhow commands are used\n",
+	expect("help --help", CTL_OK, "usage: distmindctl help [COMMAND [VERB]]\nhow commands are used\n",
 	       "");
 	outcome = ctl("help gpu drain");
 	assert_int_equal(outcome.status, CTL_OK);

@@ -60,6 +60,8 @@ static void nouns_and_verbs(void **state)
 	expect("host ", "list show forget");
 	expect("-j vgpu ", "list show create set delete");
 	expect("help r", "run");
+	expect("help gpu dr", "drain");
+	expect("help run ", "");
 }
 
 static void gpus_and_vgpus_of_the_pool(void **state)

@@ -10,6 +10,18 @@ _distmindctl_values()
 		sed -n "s/.*[{ ]\"$key\": \"\\{0,1\\}\\([A-Za-z0-9._-]\\{1,\\}\\).*/\\1/p"
 }
 
+_distmindctl_verbs() # NOUN
+{
+	case $1 in
+	gpu) echo list show drain undrain remove grace hang ;;
+	vgpu) echo list show create set delete ;;
+	buffer | claim | limit) echo list ;;
+	model) echo list show push verify delete load evict replicas chmod chown ;;
+	host) echo list show forget ;;
+	pool) echo show explain repack ;;
+	esac
+}
+
 # The words before the one that is completed, without options and their values:
 # the noun, the verb and the arguments. Sets "words", and "end" when a "--" or
 # the command of "run" came by.
@@ -95,10 +107,11 @@ _distmindctl()
 	*)
 		case "${words[*]}" in
 		"") choices="$nouns $options --version" ;;
-		gpu) choices="list show drain undrain remove grace hang $options" ;;
-		vgpu) choices="list show create set delete $options" ;;
-		buffer | claim | limit) choices="list $options" ;;
-		model) choices="list show push verify delete load evict replicas chmod chown $options" ;;
+		gpu | vgpu | buffer | claim | limit | model | host | pool)
+			choices="$(_distmindctl_verbs "${words[0]}") $options"
+			;;
+		help) choices=$nouns ;;
+		help\ [a-z]*) ((${#words[@]} > 2)) || choices=$(_distmindctl_verbs "${words[1]}") ;;
 		"model show") choices="$(_distmindctl_values model name) --map --svg $options" ;;
 		"model show "*) choices="--map --svg $options" ;;
 		"model verify" | "model delete" | "model replicas" | "model chmod" | "model chown")
@@ -115,11 +128,9 @@ _distmindctl()
 			fi
 			choices="--order --replicas --owner --mode $options"
 			;;
-		host) choices="list show forget $options" ;;
 		"host forget") choices="$(_distmindctl_values host host) --force $options" ;;
 		"host forget "*) choices="--force $options" ;;
 		run) choices="$terms --kind --count --same-box --timeout --name $options --" ;;
-		pool) choices="show explain repack $options" ;;
 		"pool explain")
 			choices="$(_distmindctl_values vgpu id) $(_distmindctl_values vgpu name)"
 			choices+=" $terms --kind --count --same-box $options"
@@ -130,7 +141,6 @@ _distmindctl()
 		top) choices="--interval --once $options" ;;
 		trace) choices="--gpu --duration --output --svg $options" ;;
 		monitor) choices="--preempt $options" ;;
-		help) choices=$nouns ;;
 		"gpu show" | "gpu drain" | "gpu undrain" | "gpu remove" | "gpu grace" | "gpu hang")
 			choices="$(_distmindctl_values gpu id) $(_distmindctl_values gpu name) $options"
 			;;

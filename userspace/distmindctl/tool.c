@@ -30,7 +30,7 @@ static const struct command nouns[] = {
 	  "run a command with a vgpu of its own", run_command },
 	{ "doctor", "", "what is wrong with this host, and the fix", doctor_command },
 	{ "completion", "", "the completion for bash", completion_command },
-	{ "help", "[COMMAND]", "how commands are used", help_command },
+	{ "help", "[COMMAND [VERB]]", "how commands are used", help_command },
 	{ "version", "", "the version", version_command },
 	{ 0 },
 };
