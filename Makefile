@@ -5,8 +5,8 @@
 #   make dkms       the module through DKMS, built anew for every kernel
 #   make demo       the main job, in two guests
 #   make demo-pool  the memory pool, in three guests
-#   make check      unit tests, lint, DKMS, guest tests; T=PATTERN for a part of them
-#   make check-6.1  all guest tests on 6.1; check leaves out PART=-userspace there
+#   make check      unit tests, lint, DKMS, the module on 6.12; T=PATTERN for a part of them
+#   make check-6.1, check-6.12  all guest tests there; PART=-kernel or -userspace for one half
 #   make check-cluster  what wants several hosts; K=uml|uml-debug
 #   make check-systemd  the installed units, in a guest that runs systemd
 #   make check-debug  guest tests on a kernel with KASAN, lockdep, kmemleak
@@ -120,12 +120,12 @@ vm: $(if $(filter uml% smp,$(K)),$(K)-kernel,setup-guests)
 
 # Tests
 
-.PHONY: check check-6.1 check-cluster check-debug check-kills check-smp check-systemd demo demo-pool bench lint
+.PHONY: check check-6.1 check-6.12 check-cluster check-debug check-kills check-smp check-systemd demo demo-pool bench lint
 check: setup
-	@T='$(T)' scripts/check $(BUILD) native 6.1-kernel 6.12
+	@T='$(T)' scripts/check $(BUILD) native 6.12-kernel
 
-check-6.1: setup
-	@T='$(T)' RESULTS=$(BUILD)/results.6.1 scripts/check $(BUILD) 6.1$(PART)
+check-6.1 check-6.12: check-%: setup
+	@T='$(T)' RESULTS=$(BUILD)/results.$* scripts/check $(BUILD) $*$(PART)
 
 check-debug: setup uml-debug-kernel
 	@T='$(T)' RESULTS=$(BUILD)/results.debug scripts/check $(BUILD) uml-debug
