@@ -61,8 +61,12 @@
 /* How many buffers are asked for on other gpus at a time. */
 #define ELSEWHERE_MAX		8
 
-/* After it has looked, the work item rests for so many times as long. */
+/*
+ * After it has looked, the work item rests for so many times as long, but not for longer than
+ * this: on a processor that others have taken meanwhile, looking takes as long as they do.
+ */
 #define ROOM_REST		8
+#define ROOM_REST_MAX_NS	(50 * NSEC_PER_MSEC)
 
 /* For how many times the hang limit a job waits for what is not given up. */
 static const u32 limits[DISTMIND_ROOM__COUNT] = {
@@ -494,6 +498,14 @@ static void look_at_tenant(struct distmind_sched *sched, struct distmind_tenant 
 		look_again_at(sched, now);
 }
 
+/* It has looked since then. */
+static void set_rest(struct distmind_sched *sched, u64 begun)
+{
+	u64 now = ktime_get_ns();
+
+	sched->room_rest_ns = now + min_t(u64, ROOM_REST * (now - begun), ROOM_REST_MAX_NS);
+}
+
 static void room_due(struct work_struct *work)
 {
 	struct distmind_sched *sched = container_of(work, struct distmind_sched, room_work);
@@ -501,7 +513,7 @@ static void room_due(struct work_struct *work)
 	struct distmind_tenant *tenant;
 	u32 left, i, count = 0;
 	LIST_HEAD(ended);
-	u64 begun, now;
+	u64 begun;
 
 	spin_lock(&sched->lock);
 	begun = ktime_get_ns();
@@ -525,11 +537,10 @@ static void room_due(struct work_struct *work)
 	}
 	if (!sched->error)
 		give_claim(sched, ktime_get_ns());
-	now = ktime_get_ns();
-	sched->room_rest_ns = now + ROOM_REST * (now - begun);
-	distmind_sched_dispatch(sched, now);
+	set_rest(sched, begun);
+	distmind_sched_dispatch(sched, ktime_get_ns());
 	/* That may have sent others to wait, and barred those that are too many. */
-	sched->room_rest_ns += ROOM_REST * (ktime_get_ns() - now);
+	set_rest(sched, begun);
 	spin_unlock(&sched->lock);
 	distmind_job_end_all(&ended);
 	for (i = 0; i < count; i++) {
