@@ -249,9 +249,10 @@ TEST_F_TIMEOUT(memory, a_donor_killed_in_mid_load_is_replaced_by_a_replica, 200)
 	}
 }
 
-static void count_missing(void *arg, const uint8_t *digest, const char *donor, const char *reason)
+static bool count_missing(void *arg, const uint8_t *digest, const char *donor, const char *reason)
 {
 	++*(int *)arg;
+	return true;
 }
 
 TEST_F_TIMEOUT(memory, without_a_replica_it_fails_by_its_deadline_and_names_what_is_missing, 150)

@@ -142,6 +142,31 @@ static void what_is_on_its_way_to_the_disk_is_not_given_up(void **state)
 	pushing_end(&net);
 }
 
+static void what_the_next_pass_wants_here_is_not_given_up(void **state)
+{
+	const struct model_manifest *model;
+	struct donate *donate;
+	struct sample sample;
+
+	(void)state;
+	push_sample(&sample, "net", 1);
+	model = &sample.image.manifest;
+	donate = &bed.models->donate;
+	set_replicas("net", 2);
+	put_host("x", MEMORY, MEMORY, "[]");
+	put_chunks("x", &sample);
+	pass();
+	assert_int_equal(chunks_here(&sample), model->chunk_count);
+	/* As if it had begun before what the last one left is given up. */
+	for (uint32_t i = 0; i < model->chunk_count; i++)
+		memory_arena_mark(bed.models->chunks.arena, model->chunks[i].digest.bytes,
+				  donate->passes + 1);
+	giving_begin(&donate->giving, donate->passes, catalog_changes(bed.models->catalog));
+	wait_until(giving_is_over(&donate->giving));
+	assert_int_equal(chunks_here(&sample), model->chunk_count);
+	free_sample(&sample);
+}
+
 /* Another host has what this one has had, and is to have again. */
 static void give_away(const char *host, struct sample *sample, int replicas)
 {
@@ -209,6 +234,36 @@ static void what_the_disk_has_no_room_for_is_fetched_later(void **state)
 	donate->not_before_us = 0;
 	donate_poke(donate);
 	wait_until(chunks_held(&sample) == sample.image.manifest.chunk_count);
+	free_sample(&sample);
+}
+
+static void what_a_pass_wanted_goes_with_the_device(void **state)
+{
+	struct donate *donate;
+	struct sample sample;
+	uint64_t before;
+
+	(void)state;
+	be_without(&sample);
+	donate = &bed.models->donate;
+	wait_until(!donate->pass);
+	hold_workers();
+	before = donate->passes;
+	connect_hosts();
+	/* It has a device to fetch with, and waits for a thread that says what is to be here. */
+	wait_until(donate->passes > before);
+	bed.models->chunks.network.loader = NULL;
+	donate_disconnect(donate);
+	donor.holds = true;
+	let_workers_go();
+	wait_until(!donate->pass);
+	assert_null(donate->pull);
+	assert_null(donor.transfer);
+	/* The next device is for the next pass. */
+	donor.holds = false;
+	connect_hosts();
+	wait_until(chunks_held(&sample) == sample.image.manifest.chunk_count);
+	wait_until(!donate->pull);
 	free_sample(&sample);
 }
 
@@ -324,8 +379,10 @@ int main(void)
 		DONATE_TEST(further_copies_go_when_a_replica_has_no_room),
 		DONATE_TEST(what_one_of_two_models_wants_here_is_not_given_up),
 		DONATE_TEST(what_is_on_its_way_to_the_disk_is_not_given_up),
+		DONATE_TEST(what_the_next_pass_wants_here_is_not_given_up),
 		DONATE_TEST(what_is_fetched_is_held_when_it_is_on_disk),
 		DONATE_TEST(what_the_disk_has_no_room_for_is_fetched_later),
+		DONATE_TEST(what_a_pass_wanted_goes_with_the_device),
 		DONATE_TEST(a_host_that_is_not_connected_does_not_keep_chunks_of_others_away),
 		DONATE_TEST(what_has_come_is_kept_if_the_rest_has_not),
 		DONATE_TEST(more_than_a_fetch_that_fails_does_not_hold_up_what_comes_after_it),

@@ -554,12 +554,13 @@ static void any_order_of_events_ends_well(void **state)
 	assert_true(done > 200);
 }
 
-static void keep_reason(void *arg, const uint8_t *digest, const char *donor, const char *reason)
+static bool keep_reason(void *arg, const uint8_t *digest, const char *donor, const char *reason)
 {
 	char (*reasons)[MEMORY_REASON_LEN] = arg;
 
 	(void)digest;
 	snprintf(reasons[donor[4] - '0'], MEMORY_REASON_LEN, "%s", reason);
+	return true;
 }
 
 /* Each donor is at another step when the time is up. */
@@ -590,12 +591,19 @@ static void what_was_waited_for_at_the_deadline_is_told(void **state)
 	fake->links[2].deaf = false;
 }
 
-static void count_missing(void *arg, const uint8_t *digest, const char *donor, const char *reason)
+static bool count_missing(void *arg, const uint8_t *digest, const char *donor, const char *reason)
 {
 	(void)digest;
 	(void)donor;
 	(void)reason;
 	++*(uint32_t *)arg;
+	return true;
+}
+
+static bool count_three(void *arg, const uint8_t *digest, const char *donor, const char *reason)
+{
+	count_missing(arg, digest, donor, reason);
+	return *(uint32_t *)arg < 3;
 }
 
 static void a_partial_load_leaves_out_what_nobody_gives(void **state)
@@ -616,6 +624,10 @@ static void a_partial_load_leaves_out_what_nobody_gives(void **state)
 	assert_true(load->progress.quiet);
 	memory_reader_missing(fake->reader, load, count_missing, &missing);
 	assert_int_equal(missing, 20 + 20 + 1);
+	/* Who has heard enough hears no more. */
+	missing = 0;
+	memory_reader_missing(fake->reader, load, count_three, &missing);
+	assert_int_equal(missing, 3);
 	for (uint32_t i = 0; i < 80; i++)
 		assert_int_equal(fake_arrived(fake, i), i % 4 == 0 || (i % 4 == 2 && i != 6));
 	for (uint32_t i = 0; i < DONORS; i++)

@@ -20,6 +20,8 @@ static struct donor {
 	uint32_t far_asked; /* chunks that were wanted of that host, in all */
 	struct memory_transfer *transfer; /* the last that is under way */
 	bool failed; /* so the loader was told */
+	bool silent; /* it is not connected, and the time that is waited for it passes at once */
+	uint32_t waited; /* how often that was */
 } donor;
 
 struct memory_transfer {
@@ -273,6 +275,9 @@ static inline int on_answer(sd_event_source *source, void *arg)
 	(void)source;
 	if (transfer->cancelled)
 		progress.err = -ECANCELED;
+	else if (donor.silent)
+		progress.err = transfer->partial ? -ENOENT : -ETIMEDOUT;
+	donor.waited += progress.err == -ETIMEDOUT;
 	while (!progress.err && transfer->done < transfer->allowed)
 		progress.err = answer_group(transfer);
 	if (!progress.err && transfer->done < transfer->group_count)
@@ -366,14 +371,15 @@ void memory_loader_extend(struct memory_loader *loader, struct memory_transfer *
 }
 
 void memory_loader_missing(struct memory_loader *loader, struct memory_transfer *transfer,
-			   void (*tell)(void *arg, const uint8_t *digest, const char *host,
+			   bool (*tell)(void *arg, const uint8_t *digest, const char *host,
 					const char *reason),
 			   void *arg)
 {
 	(void)loader;
 	for (uint32_t i = 0; i < transfer->piece_count; i++)
-		if (i >= transfer->next || transfer->missing[i])
-			tell(arg, transfer->pieces[i].digest, "donor", "does not have it");
+		if ((i >= transfer->next || transfer->missing[i]) &&
+		    !tell(arg, transfer->pieces[i].digest, "donor", "does not have it"))
+			return;
 }
 
 #endif

@@ -428,7 +428,7 @@ void memory_loader_cancel(struct memory_loader *loader, struct memory_transfer *
 }
 
 void memory_loader_missing(struct memory_loader *loader, struct memory_transfer *transfer,
-			   void (*tell)(void *arg, const uint8_t *digest, const char *donor,
+			   bool (*tell)(void *arg, const uint8_t *digest, const char *donor,
 					const char *reason),
 			   void *arg)
 {

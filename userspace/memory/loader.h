@@ -91,9 +91,12 @@ void memory_loader_extend(struct memory_loader *loader, struct memory_transfer *
 			  enum memory_class class, uint64_t deadline_ns);
 /* It ends with -ECANCELED if it has not ended; ended() and quiet() are still called. */
 void memory_loader_cancel(struct memory_loader *loader, struct memory_transfer *transfer);
-/* Every chunk that is not there, each of its donors and why; for ended(). */
+/*
+ * The chunks that are not there, each of their donors and why, as long as tell() wants more; for
+ * ended().
+ */
 void memory_loader_missing(struct memory_loader *loader, struct memory_transfer *transfer,
-			   void (*tell)(void *arg, const uint8_t *digest, const char *donor,
+			   bool (*tell)(void *arg, const uint8_t *digest, const char *donor,
 					const char *reason),
 			   void *arg);
 

@@ -200,7 +200,7 @@ static const char *reason_of(const struct memory_reader *reader, const struct me
 }
 
 void memory_reader_missing(struct memory_reader *reader, const struct memory_load *load,
-			   void (*tell)(void *arg, const uint8_t *digest, const char *donor,
+			   bool (*tell)(void *arg, const uint8_t *digest, const char *donor,
 					const char *reason),
 			   void *arg)
 {
@@ -211,8 +211,10 @@ void memory_reader_missing(struct memory_reader *reader, const struct memory_loa
 			continue;
 		source = &load->sources[load->pieces[i].source];
 		for (uint32_t s = 0; s < load->pieces[i].sources; s++, source++)
-			tell(arg, load->pieces[i].digest, reader->donors[source->donor]->stats.name,
-			     reason_of(reader, load, &load->pieces[i], source));
+			if (!tell(arg, load->pieces[i].digest,
+				  reader->donors[source->donor]->stats.name,
+				  reason_of(reader, load, &load->pieces[i], source)))
+				return;
 	}
 }
 

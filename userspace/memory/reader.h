@@ -130,9 +130,9 @@ void memory_reader_forget(struct memory_reader *reader, struct memory_load *load
 /* A load whose progress has changed since it was last returned, or NULL. */
 struct memory_load *memory_reader_news(struct memory_reader *reader);
 bool memory_reader_has_news(const struct memory_reader *reader);
-/* Every piece that is not there, and why it is not. */
+/* The pieces that are not there, and why they are not, as long as tell() wants more. */
 void memory_reader_missing(struct memory_reader *reader, const struct memory_load *load,
-			   void (*tell)(void *arg, const uint8_t *digest, const char *donor,
+			   bool (*tell)(void *arg, const uint8_t *digest, const char *donor,
 					const char *reason),
 			   void *arg);
 

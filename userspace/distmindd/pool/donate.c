@@ -453,7 +453,7 @@ static int on_keep(sd_event_source *source, uint64_t us, void *arg)
 }
 
 /* Told once for each donor of the chunk. */
-static void leave_out(void *arg, const uint8_t *digest, const char *donor, const char *reason)
+static bool leave_out(void *arg, const uint8_t *digest, const char *donor, const char *reason)
 {
 	struct donate_pull *pull = arg;
 	uint32_t i = 0;
@@ -463,12 +463,13 @@ static void leave_out(void *arg, const uint8_t *digest, const char *donor, const
 	while (i < pull->count && memcmp(pull->pieces[i].digest, digest, MEMORY_DIGEST_LEN))
 		i++;
 	if (i == pull->count)
-		return;
+		return true;
 	memory_arena_abandon(pull->donate->chunks->arena, pull->chunks[i]);
 	pull->bytes -= pull->pieces[i].length;
 	pull->count--;
 	pull->chunks[i] = pull->chunks[pull->count];
 	pull->pieces[i] = pull->pieces[pull->count];
+	return true;
 }
 
 /* What has not come is not wanted again before everything else was. */
@@ -648,6 +649,16 @@ static void begin_pass(struct donate *donate)
 		pass->err = turn_begin(donate->loop, &pass->turn, on_pass, pass);
 	if (pass->err)
 		end_pass(donate);
+}
+
+void donate_disconnect(struct donate *donate)
+{
+	struct donate_pass *pass = donate->pass;
+
+	if (!pass || !pass->pull)
+		return;
+	abandon(pass->pull);
+	pass->pull = NULL;
 }
 
 static void tell_heat(struct donate *donate)

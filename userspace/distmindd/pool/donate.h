@@ -39,5 +39,10 @@ void donate_close(struct donate *donate);
 
 /* Something has changed. */
 void donate_poke(struct donate *donate);
+/*
+ * The RDMA device has gone, and with it the numbers of donors and the key of the memory: what the
+ * pass under way was to fetch is for one that begins when there is a device again.
+ */
+void donate_disconnect(struct donate *donate);
 
 #endif

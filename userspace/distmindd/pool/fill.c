@@ -462,21 +462,20 @@ struct missing {
 	size_t len;
 };
 
-static void name_missing(void *arg, const uint8_t *digest, const char *donor, const char *reason)
+static bool name_missing(void *arg, const uint8_t *digest, const char *donor, const char *reason)
 {
 	struct missing *missing = arg;
 	char *text = missing->fill->reason;
 	char hex[MODEL_DIGEST_TEXT_LEN];
 	struct model_digest name;
 
-	if (missing->named == NAMED_CHUNKS || missing->len >= MEMORY_REASON_LEN)
-		return;
 	missing->named++;
 	memcpy(name.bytes, digest, MODEL_DIGEST_LEN);
 	model_digest_format(&name, hex);
 	missing->len += (size_t)snprintf(text + missing->len, MEMORY_REASON_LEN - missing->len,
 					 "%schunk %.16s of %s: %s", missing->named > 1 ? "; " : "",
 					 hex, donor, reason);
+	return missing->named < NAMED_CHUNKS && missing->len < MEMORY_REASON_LEN;
 }
 
 static void on_ended(void *arg, const struct memory_load_progress *progress)

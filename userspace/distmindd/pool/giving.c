@@ -50,13 +50,16 @@ static void begin_garbage(struct giving *giving)
  * Surplus
  */
 
-/* What some model needs and the pass did not mark. False: there is no room for more. */
+/*
+ * What some model needs and the pass did not mark, nor the next one, which may be under way
+ * already: its marks are greater. False: there is no room for more.
+ */
 static bool see_chunk(void *arg, const struct memory_chunk *chunk)
 {
 	struct giving *giving = arg;
 	const struct catalog_chunk *known;
 
-	if (chunk->mark == giving->mark)
+	if (chunk->mark >= giving->mark)
 		return true;
 	known = catalog_chunk_find(giving->catalog, chunk->digest);
 	if (known && known->references && !chunks_storing(giving->chunks, chunk->digest))

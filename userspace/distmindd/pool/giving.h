@@ -44,8 +44,9 @@ int giving_open(struct giving *giving, sd_event *loop, struct catalog *catalog,
 void giving_close(struct giving *giving);
 
 /*
- * Begins, unless it is under way. What has not got that mark and is needed is surplus, as long
- * as the changes of the catalog are these; 0: it is not known what is.
+ * Begins, unless it is under way. What is needed and has neither that mark nor a greater one, of
+ * a later pass, is surplus, as long as the changes of the catalog are these; 0: it is not known
+ * what is.
  */
 void giving_begin(struct giving *giving, uint64_t mark, uint64_t changes);
 bool giving_is_over(const struct giving *giving);

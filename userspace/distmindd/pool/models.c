@@ -98,8 +98,10 @@ static void on_rdma(void *arg, bool up)
 {
 	struct models *models = arg;
 
-	if (!up)
+	if (!up) {
 		peers_reset(&models->peers);
+		donate_disconnect(&models->donate);
+	}
 	on_changed(models);
 }
 
