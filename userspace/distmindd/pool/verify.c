@@ -35,6 +35,12 @@ struct verify {
 	uint8_t *scratch; /* a chunk of another host; NULL: none was read yet */
 	struct memory_registration registration; /* of the scratch, with the device of now */
 	char host[CATALOG_HOST_LEN]; /* that is being read from */
+	uint32_t donor; /* its index */
+	/*
+	 * By index: it took all the time that a chunk may take, so from then on nobody waits for it
+	 * to be connected. While it is, it has that time for each chunk all the same.
+	 */
+	bool silent[MEMORY_DONORS_MAX];
 };
 
 /* The first of a user's is the one that goes on. */
@@ -141,6 +147,8 @@ static void on_read(void *arg, const struct memory_load_progress *progress)
 {
 	struct verify *verify = arg;
 
+	if (progress->err == -ETIMEDOUT)
+		verify->silent[verify->donor] = true;
 	if (progress->state != MEMORY_LOAD_DONE)
 		complain(verify, verify->host, progress->reason);
 	go_on(verify);
@@ -180,11 +188,13 @@ static bool check_remote(struct verify *verify, const char *host)
 
 	snprintf(verify->host, sizeof(verify->host), "%s", host);
 	memcpy(piece.digest, current(verify)->digest.bytes, MEMORY_DIGEST_LEN);
-	piece.donors[0] = (uint32_t)donor;
 	if (donor < 0 || !verify->models->chunks.network.fabric || open_scratch(verify, reason)) {
 		complain(verify, host, reason);
 		return false;
 	}
+	verify->donor = (uint32_t)donor;
+	piece.donors[0] = verify->donor;
+	request.partial = verify->silent[donor];
 	piece.address = (uintptr_t)verify->scratch;
 	piece.lkey = verify->registration.lkey;
 	if (memory_loader_load(verify->models->chunks.network.loader, &request, &ops, verify,
