@@ -5,6 +5,7 @@
 
 #define ALICE 1000
 #define BOB 1001
+#define CAROL 1002
 #define TIMES 40
 
 /* A connection of the tenant's with a load that has been heard of. */
@@ -37,12 +38,16 @@ static void expect_load(uint32_t uid, struct sample *sample)
 static void loads_that_are_left_before_they_are_prepared_take_no_memory(void **state)
 {
 	struct sample net, other;
+	int first;
 
 	(void)state;
 	push_sample(&net, "net", 1);
 	push_sample(&other, "other", 2);
 	fake.tenant_uid = ALICE;
 	pthread_mutex_lock(&fake_making);
+	first = begin_load(load_op("net"));
+	wait_until(fake_makers);
+	hang_up(first);
 	for (int i = 0; i < TIMES; i++)
 		hang_up(begin_load(load_op("net")));
 	/* Only the one that was being prepared is left; of the others there is nothing any more. */
@@ -115,6 +120,50 @@ static void loads_of_one_user_do_not_wait_before_those_of_another(void **state)
 	let_memory_go();
 }
 
+static bool has_begun(const char *model)
+{
+	const struct resident *load;
+
+	TAILQ_FOREACH(load, &bed.models->weights.loads, load)
+		if (!strcmp(load->manifest->model.name, model))
+			return load->begun;
+	fail_msg("%s is not being loaded", model);
+	return false;
+}
+
+static int begin_load_as(uint32_t uid, const char *model)
+{
+	fake.tenant_uid = uid;
+	return begin_load(load_op(model));
+}
+
+/* What several want begins when it may for one of them. */
+static void who_joins_a_load_does_not_wait_for_the_other_loads_of_its_user(void **state)
+{
+	struct sample samples[3];
+	const char *const names[] = { "first", "second", "third" };
+	int fds[5];
+
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++)
+		push_sample(&samples[i], names[i], i + 1);
+	pthread_mutex_lock(&fake_making);
+	fds[0] = begin_load_as(ALICE, "first");
+	fds[1] = begin_load_as(ALICE, "second");
+	fds[2] = begin_load_as(BOB, "third");
+	/* Another one of each is being prepared. */
+	fds[3] = begin_load_as(BOB, "second");
+	assert_false(has_begun("second"));
+	fds[4] = begin_load_as(CAROL, "second");
+	assert_true(has_begun("second"));
+	for (int i = 0; i < 5; i++)
+		hang_up(fds[i]);
+	pthread_mutex_unlock(&fake_making);
+	let_memory_go();
+	for (int i = 0; i < 3; i++)
+		free_sample(&samples[i]);
+}
+
 static void a_load_that_waits_ends_with_the_gpu(void **state)
 {
 	struct inventory inventory = {
@@ -150,6 +199,7 @@ int main(void)
 		SERVICE_TEST(loads_that_are_left_before_they_are_prepared_take_no_memory),
 		SERVICE_TEST(a_load_waits_for_the_memory_of_those_that_its_user_left),
 		SERVICE_TEST(loads_of_one_user_do_not_wait_before_those_of_another),
+		SERVICE_TEST(who_joins_a_load_does_not_wait_for_the_other_loads_of_its_user),
 		SERVICE_TEST(a_load_that_waits_ends_with_the_gpu),
 	};
 

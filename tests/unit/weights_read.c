@@ -334,6 +334,71 @@ static void who_joins_a_load_does_not_inherit_its_deadline(void **state)
 	free_sample(&sample);
 }
 
+/* A client of the load, which has been heard of. */
+static int begin_load(json_t *body)
+{
+	int fd = connect_client();
+
+	say(fd, body, NULL, 0);
+	wait_until(bed.models->service.clients->use);
+	return fd;
+}
+
+static void who_joins_a_load_that_has_no_memory_yet_does_not_inherit_its_deadline(void **state)
+{
+	struct sample sample;
+	int fds[3];
+
+	(void)state;
+	give_away(&sample, 0, "net", 300000, 0);
+	donor.holds = true;
+	pthread_mutex_lock(&fake_making);
+	fds[0] = begin_load(wait_op("net", "background", 1));
+	fds[1] = begin_load(wait_op("net", "latency", 5000));
+	/* Nor does anybody lose by who comes later. */
+	fds[2] = begin_load(wait_op("net", "background", 2));
+	pthread_mutex_unlock(&fake_making);
+	wait_until(donor.transfer);
+	assert_int_equal(donor.transfer->deadline_ns, 5000000000);
+	assert_int_equal(donor.transfer->class, MEMORY_LATENCY);
+	donor.holds = false;
+	go_on(donor.transfer);
+	for (int i = 0; i < 3; i++) {
+		receive_weights(fds[i], &sample);
+		hang_up(fds[i]);
+	}
+	free_sample(&sample);
+}
+
+/* As when the gpu is lost. */
+static void a_load_whose_copies_fail_before_it_is_prepared_ends_once(void **state)
+{
+	struct resident *load;
+	struct sample sample;
+	int fd;
+
+	(void)state;
+	give_away(&sample, 0, "net", 300000, 0);
+	fd = connect_client();
+	hold_workers();
+	say(fd, staged_op("net"), NULL, 0);
+	/* The order of the READs is being worked out. */
+	wait_until((load = TAILQ_FIRST(&bed.models->weights.loads)) && load->fill &&
+		   fill_is_busy(load->fill));
+	assert_true(load->preparing);
+	fake_fail_copies(-EIO);
+	for (int turns = 0; turns < 20; turns++)
+		assert_true(sd_event_run(bed.loop, 0) >= 0);
+	assert_true(load->preparing);
+	let_workers_go();
+	expect_refused(fd, "EIO", "a copy into the gpu's memory failed");
+	wait_until(!fake.buffers);
+	assert_null(fake_queue);
+	assert_null(donor.transfer);
+	hang_up(fd);
+	free_sample(&sample);
+}
+
 /* The manifest is wrong about a chunk that this host has, and is asked for elsewhere. */
 static void a_chunk_of_another_size_is_not_copied(void **state)
 {
@@ -437,6 +502,8 @@ int main(void)
 		WEIGHTS_TEST(a_transfer_that_waits_for_a_place_is_cancelled),
 		WEIGHTS_TEST(a_load_that_was_given_up_is_not_given_to_the_next),
 		WEIGHTS_TEST(who_joins_a_load_does_not_inherit_its_deadline),
+		WEIGHTS_TEST(who_joins_a_load_that_has_no_memory_yet_does_not_inherit_its_deadline),
+		WEIGHTS_TEST(a_load_whose_copies_fail_before_it_is_prepared_ends_once),
 		WEIGHTS_TEST(a_chunk_of_another_size_is_not_copied),
 		WEIGHTS_TEST(a_device_that_comes_while_a_load_is_prepared_knows_its_memory),
 		WEIGHTS_TEST(nothing_is_read_by_a_device_that_does_not_know_the_memory),

@@ -3,6 +3,7 @@
  * Weights for who asks that they be verified: also if a copy is there, or on its way, that
  * somebody else loaded without.
  */
+#include "../../userspace/distmindd/pool/weights_state.h"
 #include "service_bed.h"
 
 #define LAYER_BYTES 2000000 /* more than one turn of the loop copies, or hashes */
@@ -185,6 +186,29 @@ static void nobody_waits_for_the_end_of_a_verification(void **state)
 	free_sample(&sample);
 }
 
+/* As when a load that copies from it finds damage where the verification has looked already. */
+static void damage_that_is_found_meanwhile_is_not_forgotten(void **state)
+{
+	struct sample sample;
+	int fd;
+
+	(void)state;
+	push_sample(&sample, "net", 1);
+	load_once(&sample);
+	let_memory_go();
+	fd = connect_client();
+	hold_workers();
+	say(fd, verified_op("net"), NULL, 0);
+	wait_until(bed.models->service.clients->use);
+	bed.models->weights.devices->residents->damaged = true;
+	let_workers_go();
+	expect_refused(fd, "EBADMSG", "is damaged: load it again");
+	let_memory_go();
+	assert_int_equal(fake.buffers, 0);
+	hang_up(fd);
+	free_sample(&sample);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -194,6 +218,7 @@ int main(void)
 		SERVICE_TEST(who_joins_a_load_gets_what_was_verified_after_it),
 		SERVICE_TEST(a_client_that_goes_meanwhile_leaves_the_copy),
 		SERVICE_TEST(nobody_waits_for_the_end_of_a_verification),
+		SERVICE_TEST(damage_that_is_found_meanwhile_is_not_forgotten),
 	};
 
 	return cmocka_run_group_tests_name("weights_verify", tests, NULL, NULL);

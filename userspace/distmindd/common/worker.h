@@ -6,8 +6,9 @@
  *
  * Jobs begin in the order in which they were added, those in the background after the others:
  * they are for what nobody's load or push depends on. So that they come to their end too, one
- * of them begins after every sixteen others. A job is short whoever has it, as long as it takes
- * to hash a chunk, because nobody takes a thread away from it.
+ * of them begins after every sixteen others. Nobody takes a thread away from a job. Most take as
+ * long as it takes to hash a chunk or a few; those of the daemon's own can be long: to register
+ * the arena, or to place a whole model.
  *
  * All calls are the event loop's, and so is done(). The lock is for the
  * queues, and never held while anything works; the loop does not wait for it, but in

@@ -12,8 +12,8 @@
  * until quiet(), or ready() with an error.
  *
  * Who has not memory for all of it allows the first groups, and others as their places
- * become free. A place is free of the group that had it when that is clear: a READ that has
- * lost a race may write the same bytes once more after the group is there.
+ * become free. groups() comes only when all READs of a group are over, those that have lost
+ * a race too: its place is free as soon as nobody needs the bytes there any more.
  */
 #ifndef DISTMINDD_FILL_H
 #define DISTMINDD_FILL_H

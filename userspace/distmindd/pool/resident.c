@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define EXTENTS_AT_ONCE 256
+#define COPY_FAILED "a copy into the gpu's memory failed"
 
 /* While the memory for a load is made. */
 struct preparation {
@@ -187,7 +188,12 @@ static int on_copied(sd_event_source *source, int fd, uint32_t revents, void *ar
 			return 0;
 	}
 	sd_event_source_set_enabled(source, SD_EVENT_OFF);
-	end(resident, err, err ? "a copy into the gpu's memory failed" : "");
+	/* Nobody has it yet: prepared() says that it failed, and nothing else may. */
+	if (resident->preparing) {
+		fill_fail(resident->fill, err ? err : -EIO, COPY_FAILED);
+		return 0;
+	}
+	end(resident, err, err ? COPY_FAILED : "");
 	/* It would wait for places that do not become free. */
 	if (err)
 		resident_cancel(resident);
@@ -197,8 +203,18 @@ static int on_copied(sd_event_source *source, int fd, uint32_t revents, void *ar
 
 void resident_extend(struct resident *resident, const struct resident_request *request)
 {
-	if (resident->fill)
+	struct resident_request *first;
+
+	if (resident->fill) {
 		fill_extend(resident->fill, request->class, request->deadline_ns);
+	} else if (resident->preparation) {
+		/* The fill is made from it, by the loop; an errand looks at neither of these. */
+		first = &resident->preparation->request;
+		if (request->class < first->class)
+			first->class = request->class;
+		if (request->deadline_ns > first->deadline_ns)
+			first->deadline_ns = request->deadline_ns;
+	}
 }
 
 static void free_preparation(struct preparation *preparation)
@@ -251,9 +267,10 @@ static void on_audited(void *arg, int err)
 		begin_give_back(resident);
 		return;
 	}
-	resident->verified = !err;
-	resident->damaged = err == -EBADMSG;
-	resident->ops->verified(resident, err);
+	/* Meanwhile somebody who copied from it may have found damage. */
+	resident->damaged |= err == -EBADMSG;
+	resident->verified = !err && !resident->damaged;
+	resident->ops->verified(resident, resident->damaged ? -EBADMSG : err);
 }
 
 int resident_verify(struct resident *resident)

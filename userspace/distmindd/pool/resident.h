@@ -105,7 +105,7 @@ struct resident {
 	uint32_t lender_count;
 	/* The cache's: */
 	uint32_t borrowers;
-	uint64_t owner; /* who it was loaded for, first */
+	uint64_t owner; /* who it was begun for; before that, who asked first */
 	bool listed; /* in the list of loads */
 	TAILQ_ENTRY(resident) load;
 	LIST_HEAD(, weights_use) uses;

@@ -3,12 +3,12 @@
  * The socket of the model service: SOCK_SEQPACKET, open to all, who asks is known by
  * SO_PEERCRED. What may be asked for and what is answered:
  *
- *   list state turns                            anyone
+ *   list state turns status                     anyone
  *   show size load verify                       who may read the model; load of a vgpu of
  *                                               one's own
  *   delete replicas                             who may write to it
  *   access                                      its owner, root
- *   push chunk commit preload evict forget      root
+ *   push chunk commit preload evict forget room root
  *
  * The answers to list and show are lent: they can be read until the connection asks for
  * something else or ends (answer.h).

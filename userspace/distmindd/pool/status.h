@@ -4,10 +4,6 @@
  * answer, has the host joined, does the spool take chunks, is there an RDMA device. What is
  * wrong comes with its fix.
  */
-/*
- * How this host's part of the memory pool fares, for whoever looks after it: does the catalog
- * answer, has the host joined, does the spool take chunks, is there an RDMA device. What is wrong comes with its fix.
- */
 #ifndef DISTMINDD_STATUS_H
 #define DISTMINDD_STATUS_H
 

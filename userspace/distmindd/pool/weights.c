@@ -746,6 +746,7 @@ void weights_load(struct weights *weights, struct client *client,
 	resident->loads++;
 	resident->used_us = clock_us();
 	LIST_INSERT_HEAD(&resident->uses, use, link);
+	weights_loads_join(weights, use);
 	weights->changes++;
 	if (!use->preload)
 		client->use = use;
@@ -906,7 +907,11 @@ void weights_close(struct weights *weights)
 		for (resident = device->residents; resident; resident = resident->next)
 			if (resident->preparing)
 				resident_cancel(resident);
-	errands_drain(weights->errands, END_MS);
+	/* What a thread still has goes with the process, and so does all that belongs to it. */
+	if (!errands_drain(weights->errands, END_MS)) {
+		errands_close(weights->errands, 0);
+		return;
+	}
 	keep_close(&weights->keep);
 	while ((resident = weights->leaving)) {
 		weights->leaving = resident->next;

@@ -19,7 +19,8 @@
  * Nobody is charged for memory that is still being made, or that a load which failed or which
  * nobody wants any more has not given back yet. So that this is not more than was promised
  * either, a load waits as long as its user has such a one that failed or was left, and while
- * another one of that user is being prepared on the same gpu.
+ * another one of that user is being prepared on the same gpu. One that several users wait for
+ * begins as soon as it may for one of them.
  */
 #ifndef DISTMINDD_WEIGHTS_H
 #define DISTMINDD_WEIGHTS_H

@@ -44,9 +44,11 @@ struct resident *weights_find_resident(const struct weights_device *device,
 /* Loads, of which some wait (weights.h). */
 void weights_loads_add(struct weights *weights, struct resident *resident,
 		       const struct weights_request *request);
+/* Somebody has a use of one that others asked for, and need not wait for their other loads. */
+void weights_loads_join(struct weights *weights, const struct weights_use *use);
 /* It is loaded, or it is gone; not being there is fine. */
 void weights_loads_remove(struct weights *weights, struct resident *resident);
-/* Those of that owner that need not wait any longer. */
+/* Those that the owner wants and that need not wait for others of that owner any longer. */
 void weights_loads_begin(struct weights *weights, uint64_t owner);
 
 #endif
