@@ -314,8 +314,11 @@ static void *serve_lane(void *arg)
 {
 	struct distmind_engine_exchange exchange = { .lane = 1, .timeout_ms = 50 };
 
-	while (distmind_engine_exchange(arg, &exchange) != -ENODEV)
-		exchange.done = exchange.job.id;
+	int err;
+
+	/* A call that fails leaves the job in it alone, which has been handed back by then. */
+	while ((err = distmind_engine_exchange(arg, &exchange)) != -ENODEV)
+		exchange.done = err ? 0 : exchange.job.id;
 	return NULL;
 }
 
