@@ -447,7 +447,8 @@ static bool look_at_queue(struct distmind_sched *sched, struct distmind_queue *q
 			return true;
 		}
 	}
-	look_again_at(sched, due);
+	if (!queue->tenant->room_due_ns || due < queue->tenant->room_due_ns)
+		queue->tenant->room_due_ns = due;
 	return false;
 }
 
@@ -477,6 +478,9 @@ static void look_at_tenant(struct distmind_sched *sched, struct distmind_tenant 
 	struct distmind_queue *next = tenant->room_next ? tenant->room_next : next_queue(queue);
 	u32 looks;
 
+	/* All of them will have been looked at when that is so again. */
+	if (!tenant->room_next)
+		tenant->room_due_ns = 0;
 	if (next == queue)
 		next = next_queue(queue);
 	for (looks = 0; queue && looks < QUEUES_AT_ONCE; looks++) {
@@ -493,9 +497,11 @@ static void look_at_tenant(struct distmind_sched *sched, struct distmind_tenant 
 		next = queue ? next_queue(queue) : NULL;
 	}
 	tenant->room_next = queue;
-	/* The rest, as soon as others have had their turn. */
+	/* The rest, as soon as others have had their turn; then the first that is due. */
 	if (queue)
 		look_again_at(sched, now);
+	else if (tenant->room_due_ns && !list_empty(&tenant->room_queues))
+		look_again_at(sched, tenant->room_due_ns);
 }
 
 /* It has looked since then. */

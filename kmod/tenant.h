@@ -23,6 +23,8 @@ struct distmind_vgpu;
  * @room_queues: of these, those that wait for room in the heap, in that order
  * @in_room: in the scheduler's list of tenants that have such
  * @room_next: of these, where the next look at them begins, or NULL for the first
+ * @room_due_ns: when the first of those that were looked at since that was NULL is to be looked
+ *	at again, 0: none is
  * @room_ready: queues that have waited and are to try again
  * @room_round: of its rank, in which it was last tried for the claim in vain
  * @guests: queues of others that have its place, see inherit.c
@@ -40,6 +42,7 @@ struct distmind_tenant {
 	struct list_head room_queues;
 	struct list_head in_room;
 	struct distmind_queue *room_next;
+	u64 room_due_ns;
 	u32 room_ready;
 	u64 room_round;
 	struct list_head guests;
