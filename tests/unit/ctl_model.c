@@ -334,7 +334,7 @@ static void files_that_are_wrong_are_named(void **state)
 static void words_that_are_wrong_are_refused(void **state)
 {
 	(void)state;
-	expect("model push mlp", CTL_USAGE, "", "push needs NAME FILE... [--owner USER[:GROUP]] [--mode MODE]");
+	expect("model push mlp", CTL_USAGE, "", "[--owner USER[:GROUP]] [--mode MODE]");
 	expect("model push a/b file", CTL_USAGE, "", "'a/b' cannot be a model's name");
 	expect("model push mlp --replicas 0 file", CTL_USAGE, "", "--replicas 0");
 	expect("model push mlp --replicas 9 file", CTL_USAGE, "", "from 1 to 8");
