@@ -12,11 +12,11 @@
 #include "courier.h"
 
 #include "entries.h"
+#include "../common/thread.h"
 #include "txn.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -454,20 +454,10 @@ static const struct catalog_store_ops courier_ops = {
 	.close = courier_close,
 };
 
-/* Signals are for the loop's thread, but for those that say that this one has failed. */
 static int start_thread(struct courier *courier)
 {
-	sigset_t all, before;
-	int err;
+	int err = thread_start(&courier->thread, run, courier);
 
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGBUS);
-	sigdelset(&all, SIGFPE);
-	sigdelset(&all, SIGILL);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = -pthread_create(&courier->thread, NULL, run, courier);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	courier->running = !err;
 	return err;
 }

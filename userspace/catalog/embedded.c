@@ -12,12 +12,12 @@
  * is wrong with it and the job in hand, which are the thread's.
  */
 #include "database.h"
+#include "../common/thread.h"
 #include "txn.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -568,20 +568,10 @@ static const struct catalog_store_ops embedded_ops = {
 	.close = embedded_close,
 };
 
-/* Signals are for the loop's thread, but for those that say that this one has failed. */
 static int start_thread(struct embedded *store)
 {
-	sigset_t all, before;
-	int err;
+	int err = thread_start(&store->thread, carry_out, store);
 
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGBUS);
-	sigdelset(&all, SIGFPE);
-	sigdelset(&all, SIGILL);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = -pthread_create(&store->thread, NULL, carry_out, store);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	store->running = !err;
 	return err;
 }
