@@ -50,10 +50,10 @@
 /*
  * More that poll one open file are woken at the expense of who exported it. Each may be an
  * epoll instance that others wait for in turn, so what one file can cost is what the kernel
- * lets depend on it, some hundred wake-ups: who signals pays for that twice at most.
+ * lets depend on it, some hundred wake-ups: who signals pays for that once at most.
  */
 #define POLLS_AT_ONCE	2
-#define POLL_COST	(DISTMIND_ENDS_AT_ONCE / 2)
+#define POLL_COST	(DISTMIND_ENDS_AT_ONCE * 5 / 8)
 
 /**
  * struct watch - an eventfd to tell when a value is reached
