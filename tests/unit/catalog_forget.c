@@ -176,6 +176,32 @@ static void models_that_would_lose_chunks_are_named_first(void **state)
 	catalog_close(host.catalog);
 }
 
+/* Each is spare because of the other, but not both. */
+static void of_two_that_are_forgotten_at_once_one_keeps_the_last_copy(void **state)
+{
+	struct outcome first = { 0 }, second = { 0 };
+	struct host host;
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	host_open(&host, "both");
+	host_join(&host, "a", 60, true);
+	assert_int_equal(host_push(&host, "needs-x", "x\n", 1), 0);
+	wait_until(host_knows(&host, "needs-x"));
+	put_away(&host, "gone", "x");
+	put_away(&host, "other", "x");
+	assert_int_equal(catalog_host_forget(host.catalog, "gone", false, keep_outcome, &first), 0);
+	assert_int_equal(catalog_host_forget(host.catalog, "other", false, keep_outcome, &second),
+			 0);
+	wait_until(first.calls && second.calls);
+	assert_int_equal(first.err + second.err, -ENOTEMPTY);
+	assert_int_equal(host_sync(&host), 0);
+	assert_int_equal(holders(&host, "x", false), 1);
+	forget(&first);
+	forget(&second);
+	catalog_close(host.catalog);
+}
+
 static void a_model_that_cannot_be_read_may_lose_anything(void **state)
 {
 	struct outcome outcome = { 0 };
@@ -413,6 +439,7 @@ int main(void)
 		BOTH(a_report_that_comes_late_changes_nothing),
 		BOTH(a_live_host_is_not_forgotten),
 		BOTH(models_that_would_lose_chunks_are_named_first),
+		BOTH(of_two_that_are_forgotten_at_once_one_keeps_the_last_copy),
 		BOTH(a_model_that_cannot_be_read_may_lose_anything),
 		ETCD(a_host_that_was_forgotten_comes_back),
 		ETCD(a_host_that_was_cut_off_joins_again),

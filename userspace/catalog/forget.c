@@ -6,6 +6,11 @@
  *
  * generation/HOST stays, so that no generation is given twice; it is written anew, so
  * that no report of the host's last life that is still on its way arrives after this.
+ *
+ * Which models would lose something is judged over many turns, and two hosts that are
+ * forgotten meanwhile could each be judged to be spare because of the other. So whoever
+ * forgets reads the key "forgotten" before it judges, and writes it on the condition that
+ * it is unchanged: the second one finds that it was overtaken, and judges anew.
  */
 #include "batch.h"
 #include "state.h"
@@ -27,6 +32,7 @@ struct forgetting {
 	bool force;
 	bool unsure; /* an earlier write may have been carried out */
 	unsigned int tries;
+	uint64_t forgotten; /* revision of that key, before anything was judged */
 	/* Which models would lose something is found out in turns of the loop. */
 	sd_event_source *turn;
 	struct catalog_entries models; /* their names */
@@ -158,10 +164,13 @@ static int prepare(struct forgetting *forgetting, const struct catalog_entry *ge
 	catalog_batch_compare(batch, generation ? generation->revision : 0, "%s", key);
 	if (generation)
 		catalog_batch_put(batch, generation->value, generation->size, 0, "%s", key);
+	catalog_batch_compare(batch, forgetting->forgotten, "%s/forgotten", catalog->pool);
+	catalog_batch_put(batch, forgetting->host, strlen(forgetting->host), 0, "%s/forgotten",
+			  catalog->pool);
 	return 0;
 }
 
-/* Beginning with a copy that is current. */
+/* Beginning with a copy that has all that was forgotten before. */
 static int look(struct forgetting *forgetting);
 
 static void on_written(const struct catalog_result *result, void *arg)
@@ -289,9 +298,26 @@ static void on_synced(const struct catalog_result *result, void *arg)
 		finish(forgetting, forgetting->unsure ? -ETIMEDOUT : err, result->error);
 }
 
+static void on_forgotten_read(const struct catalog_result *result, void *arg)
+{
+	struct forgetting *forgetting = arg;
+	int err = result->err;
+
+	if (!err) {
+		forgetting->forgotten = result->count ? result->entries[0].revision : 0;
+		err = catalog_sync(forgetting->catalog, on_synced, forgetting);
+	}
+	if (err)
+		finish(forgetting, forgetting->unsure ? -ETIMEDOUT : err, result->error);
+}
+
 static int look(struct forgetting *forgetting)
 {
-	return catalog_sync(forgetting->catalog, on_synced, forgetting);
+	char key[CATALOG_KEY_MAX];
+
+	snprintf(key, sizeof(key), "%s/forgotten", forgetting->catalog->pool);
+	return catalog_store_range(forgetting->catalog->store, key, CATALOG_ONE, on_forgotten_read,
+				   forgetting);
 }
 
 int catalog_host_forget(struct catalog *catalog, const char *name, bool force, catalog_done done,

@@ -11,6 +11,7 @@
  *                          unless the host has a spool
  *   generation/HOST        JSON, how often that name was joined
  *   part/ID/NNNN           a manifest, cut
+ *   forgotten              the host that was forgotten last
  *
  * A host's reports are conditional on generation/HOST, so one that was replaced cannot
  * change anything; and a host whose write got no answer writes that key anew, so that the
@@ -18,7 +19,8 @@
  * upload's record is there, and deleted together with it or with the model's, so none is
  * left behind. A host gives up garbage on the condition that view/epoch did not change: no
  * upload can have begun that counts on it. What a host that is away has is deleted on the
- * condition that it is not live, and its generation/HOST stays.
+ * condition that it is not live and that nobody else was forgotten meanwhile, and its
+ * generation/HOST stays.
  */
 #ifndef CATALOG_STATE_H
 #define CATALOG_STATE_H
