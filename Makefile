@@ -164,7 +164,7 @@ bench: setup uml-kernel
 	$(call quietly,benchmarks)
 	$(call quietly,module-6.12)
 	$(call quietly,module-uml)
-	@tests/bench/run
+	@tests/bench/run $(PART)
 
 lint: setup
 	@T='$(T)' scripts/lint $(BUILD)

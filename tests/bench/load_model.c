@@ -59,7 +59,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* What the models that a request uses at a time may have, of which its vgpu pays. */
-#define MODELS_MAX (256U << 20)
+#define MODELS_MAX (192U << 20)
 
 /* ROUNDS is odd. */
 static double median(const double *values)
