@@ -2,9 +2,11 @@
 /* The catalog takes little of each turn of the event loop, however much there is in it. */
 #include "../catalog/host.h"
 
+#include "../../userspace/catalog/batch.h"
 #include "../../userspace/catalog/state.h"
 
 #define MODELS 20
+#define TELLING 12 /* hosts */
 #define CHUNKS 6000
 
 /*
@@ -187,6 +189,41 @@ static void changes_that_come_during_a_long_listing_are_not_lost(void **state)
 	assert_null(catalog_model_find(host.catalog, "m9"));
 	assert_non_null(catalog_model_find(host.catalog, "m8"));
 	assert_non_null(catalog_model_find(host.catalog, "m3"));
+	forget(&outcome);
+	forget(&synced);
+	close_host(&host);
+}
+
+/* Buckets of hosts that come all at once, as after a pause of etcd's. */
+static void what_the_watch_tells_at_once_is_taken_over_in_turns(void **state)
+{
+	struct catalog_batch batch = { 0 };
+	struct outcome outcome = { 0 }, synced = { 0 };
+	uint8_t value[8 + CATALOG_DIGEST] = { 1 };
+	const uint8_t *digest = digest_of("x");
+	unsigned int turns = 0;
+	struct host host;
+
+	(void)state;
+	open_in_turns(&host, "told", 3600 * 1000);
+	wait_until(host.catalog->view.watch);
+	memcpy(value + 8, digest, CATALOG_DIGEST);
+	for (int i = 0; i < TELLING; i++)
+		catalog_batch_put(&batch, value, sizeof(value), 0, "told/view/chunk/h%d/%02u", i,
+				  digest[0] / 4);
+	assert_int_equal(catalog_batch_send(host.store, &batch, keep_outcome, &outcome), 0);
+	catalog_batch_clear(&batch);
+	wait_until(host.catalog->view.step == CATALOG_VIEW_CATCHES_UP);
+	/* Who wants to be sure hears of it when all of it is there. */
+	assert_int_equal(catalog_sync(host.catalog, keep_outcome, &synced), 0);
+	while (!synced.calls) {
+		assert_true(sd_event_run(bed.loop, 100000) >= 0);
+		turns++;
+	}
+	assert_true(turns > TELLING);
+	assert_int_equal(synced.err, 0);
+	assert_int_equal(holders(&host, "x", false), TELLING);
+	wait_until(outcome.calls);
 	forget(&outcome);
 	forget(&synced);
 	close_host(&host);
@@ -440,6 +477,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_TURNS(a_long_listing_is_taken_over_in_turns),
 		IN_TURNS(changes_that_come_during_a_long_listing_are_not_lost),
+		IN_TURNS(what_the_watch_tells_at_once_is_taken_over_in_turns),
 		IN_TURNS(a_manifest_is_read_aside),
 		IN_TURNS(a_model_whose_record_changes_stays_known),
 		IN_TURNS(what_is_left_of_a_release_is_what_was_not_given_up),

@@ -89,9 +89,15 @@ static int number_host(struct catalog *catalog, const char *host, uint32_t *numb
 	return 0;
 }
 
-static int add_location(struct catalog *catalog, const struct catalog_entry *entry)
+/* The host whose keys are gone through. */
+struct holder {
+	char name[CATALOG_HOST_LEN];
+	const struct catalog_host *host; /* NULL: it is away */
+};
+
+static int add_location(struct catalog *catalog, const struct catalog_entry *entry,
+			struct holder *holder)
 {
-	const struct catalog_host *host;
 	struct location location = { 0 };
 	char name[CATALOG_HOST_LEN];
 	struct locations *locations;
@@ -99,8 +105,12 @@ static int add_location(struct catalog *catalog, const struct catalog_entry *ent
 
 	if (!catalog_bucket_split(entry->key, name, &bucket))
 		return 0;
-	host = catalog_host_find(catalog, name);
-	location.live = host && host->generation == catalog_bucket_generation(entry->value);
+	if (strcmp(holder->name, name)) {
+		strcpy(holder->name, name);
+		holder->host = catalog_host_find(catalog, name);
+	}
+	location.live = holder->host &&
+			holder->host->generation == catalog_bucket_generation(entry->value);
 	/* What only memory held went with the process; its lease has just not run out. */
 	if (!location.live && entry->lease)
 		return 0;
@@ -123,6 +133,7 @@ static void count_digests(const struct catalog_model *model, void *arg)
 static int index_hosts(struct catalog *catalog)
 {
 	const struct catalog_entry *entry;
+	struct holder holder = { 0 };
 	char prefix[CATALOG_KEY_MAX];
 	int err;
 
@@ -134,7 +145,7 @@ static int index_hosts(struct catalog *catalog)
 		catalog->locations[i].count = 0;
 	catalog_prefix(catalog, "chunk", prefix);
 	catalog_entries_each(&catalog->view.entries, prefix, entry) {
-		err = entry->noun ? add_location(catalog, entry) : 0;
+		err = entry->noun ? add_location(catalog, entry, &holder) : 0;
 		if (err)
 			return err;
 	}

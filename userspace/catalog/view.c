@@ -19,6 +19,7 @@ struct catalog_sync {
 };
 
 static void list(struct catalog_view *view, enum catalog_scope scope);
+static void take_over(struct catalog_view *view);
 
 static void serve(struct catalog_syncs *syncs, const struct catalog_result *listing)
 {
@@ -88,6 +89,18 @@ static void apply_change(struct catalog_view *view, const struct catalog_entry *
 		view->revision = change->revision;
 }
 
+/* No memory: the next listing makes up for it. */
+static void note_early(struct catalog_view *view, const struct catalog_entry *change)
+{
+	struct catalog_entry *early = catalog_entries_append(&view->early, change->key,
+							     change->value, change->size);
+
+	if (early) {
+		early->revision = change->revision;
+		early->lease = change->lease;
+	}
+}
+
 static void on_change(const struct catalog_result *result, void *arg)
 {
 	struct catalog_view *view = arg;
@@ -100,23 +113,15 @@ static void on_change(const struct catalog_result *result, void *arg)
 		return;
 	}
 	view->untold = 0;
-	for (size_t i = 0; i < result->count; i++) {
-		const struct catalog_entry *change = &result->entries[i];
-		struct catalog_entry *early;
-
-		if (!view->listing) {
-			apply_change(view, change);
-			continue;
-		}
-		early = catalog_entries_append(&view->early, change->key, change->value,
-					       change->size);
-		if (early) {
-			early->revision = change->revision;
-			early->lease = change->lease;
-		}
-	}
-	if (!view->listing)
-		view->settled(NULL, view->arg);
+	for (size_t i = 0; i < result->count; i++)
+		note_early(view, &result->entries[i]);
+	/* What is being listed is taken over first. */
+	if (view->listing || view->step != CATALOG_VIEW_STEADY)
+		return;
+	view->step = CATALOG_VIEW_CATCHES_UP;
+	view->there = 0;
+	sd_event_source_set_enabled(view->turn, SD_EVENT_ON);
+	take_over(view);
 }
 
 /* Does the copy show at least what there was? Both are sorted. */
@@ -176,7 +181,7 @@ static void succeeded(struct catalog_view *view, const struct catalog_result *re
 }
 
 /*
- * A listing, in turns
+ * A listing, or what the watch told, in turns
  */
 
 /* Both are sorted. False: that was the last one. */
@@ -285,13 +290,25 @@ static void finish_listing(struct catalog_view *view)
 	succeeded(view, &result);
 }
 
+static void finish_changes(struct catalog_view *view)
+{
+	catalog_entries_clear(&view->early);
+	view->settled(NULL, view->arg);
+	/* Who wanted to be sure meanwhile was put off. */
+	if (!TAILQ_EMPTY(&view->waiting) && !view->busy)
+		list(view, CATALOG_NAMES);
+}
+
 static void take_over(struct catalog_view *view)
 {
 	while (take_step(view))
 		if (view->over && view->over())
 			return;
 	sd_event_source_set_enabled(view->turn, SD_EVENT_OFF);
-	finish_listing(view);
+	if (view->listing)
+		finish_listing(view);
+	else
+		finish_changes(view);
 }
 
 static int on_turn(sd_event_source *source, uint64_t us, void *arg)
@@ -330,6 +347,12 @@ static void on_names(const struct catalog_result *result, void *arg)
 
 	if (!ended(view, result))
 		return;
+	/* Some of what the watch told is not in the copy yet: ask again when it is. */
+	if (view->step != CATALOG_VIEW_STEADY) {
+		TAILQ_CONCAT(&view->waiting, &view->served, link);
+		wait_for(view, view->period_us);
+		return;
+	}
 	if (view->watch && is_current(view, result))
 		succeeded(view, result);
 	else

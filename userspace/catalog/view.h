@@ -6,8 +6,8 @@
  * the watch did not tell that it is broken, and is replaced. While no server answers the
  * copy stays what it was.
  *
- * A listing of everything is taken over in several turns of the event loop if it is long.
- * Meanwhile some entries are as they were, and others as they are.
+ * A listing of everything is taken over in several turns of the event loop if it is long, and
+ * so is what the watch tells. Meanwhile some entries are as they were, and others as they are.
  */
 #ifndef CATALOG_VIEW_H
 #define CATALOG_VIEW_H
@@ -40,8 +40,8 @@ struct catalog_view {
 	uint64_t listed_us; /* when it was last listed, CLOCK_MONOTONIC; 0: never */
 	bool busy;    /* names or everything are being listed */
 	bool listing; /* everything */
-	struct catalog_entries early; /* changes that came while listing everything */
-	/* A listing that is being taken over. */
+	struct catalog_entries early; /* changes that are not in the copy yet */
+	/* A listing, or only changes, being taken over. */
 	enum {
 		CATALOG_VIEW_STEADY,
 		CATALOG_VIEW_STARTS_OVER, /* nothing of before is worth anything */
