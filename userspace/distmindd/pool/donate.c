@@ -33,10 +33,14 @@ struct pass_model {
 	uint32_t extra;
 };
 
-/* Where a model's chunks are and are to be. All owned. */
+/*
+ * Where a model's chunks are and are to be. The rows are owned, and kept from model to model of
+ * a pass: to get, clear and free megabytes for each takes longer than a turn may.
+ */
 struct placing {
 	struct sharding_chunk *now, *then;
 	bool *needed; /* by the catalog's account */
+	size_t room; /* in each of these; what is in them counts below next only */
 	uint32_t next; /* chunk */
 	uint32_t copies;
 	uint32_t extra; /* of these */
@@ -197,6 +201,27 @@ static void placing_close(struct placing *placing)
 	*placing = (struct placing){ 0 };
 }
 
+/* For the next model. */
+static int placing_begin(struct placing *placing, size_t count)
+{
+	struct placing kept = {
+		.now = placing->now, .then = placing->then, .needed = placing->needed,
+		.room = placing->room,
+	};
+
+	*placing = kept;
+	if (count <= placing->room)
+		return 0;
+	placing_close(placing);
+	placing->now = malloc(count * sizeof(*placing->now));
+	placing->then = malloc(count * sizeof(*placing->then));
+	placing->needed = malloc(count * sizeof(*placing->needed));
+	if (!placing->now || !placing->then || !placing->needed)
+		return -ENOMEM;
+	placing->room = count;
+	return 0;
+}
+
 /* What the numbers of holders mean changes with the catalog. */
 static int number_hosts(struct donate_pass *pass)
 {
@@ -286,8 +311,10 @@ static int begin_model(struct donate_pass *pass)
 {
 	const struct pass_model *model = &pass->models[pass->next];
 	struct placing *placing = &pass->placing;
-	size_t count = (size_t)model->manifest->model.chunk_count + 1;
+	int err = placing_begin(placing, (size_t)model->manifest->model.chunk_count + 1);
 
+	if (err)
+		return err;
 	if (model->extra)
 		reserve(pass);
 	placing->extra = pass->starved ? 0 : model->extra;
@@ -296,10 +323,7 @@ static int begin_model(struct donate_pass *pass)
 		placing->copies = SHARDING_COPIES_MAX;
 	if (placing->copies > pass->donor_count)
 		placing->copies = pass->donor_count;
-	placing->now = calloc(count, sizeof(*placing->now));
-	placing->then = calloc(count, sizeof(*placing->then));
-	placing->needed = calloc(count, sizeof(*placing->needed));
-	return placing->now && placing->then && placing->needed ? 0 : -ENOMEM;
+	return 0;
 }
 
 /* True: all chunks of the model were looked at. */
@@ -318,9 +342,10 @@ static bool look(struct donate_pass *pass)
 
 		known = catalog_chunk_find(pass->donate->catalog, chunk->digest.bytes);
 		placing->needed[i] = known && known->references;
+		*now = (struct sharding_chunk){
+			.size = chunk->size, .group = grouping_find(&manifest->placement, i),
+		};
 		memcpy(&now->key, chunk->digest.bytes, sizeof(now->key));
-		now->size = chunk->size;
-		now->group = grouping_find(&manifest->placement, i);
 		while (known && now->copies < known->live && now->copies < SHARDING_COPIES_MAX) {
 			now->donors[now->copies] = pass->ids[known->holders[now->copies]];
 			now->copies++;
@@ -585,7 +610,6 @@ static bool go_on(struct donate_pass *pass)
 	case PASS_ACTS:
 		if (!act(pass))
 			return true;
-		placing_close(&pass->placing);
 		pass->step = PASS_BEGINS;
 		pass->next++;
 		return true;
