@@ -4,7 +4,7 @@
 # Models with the tensors and layers of today's, scaled in bytes and not in number, on one
 # host: stored, shown, loaded in both forms with the bytes of the files, deleted. The
 # largest only where processors are not emulated.
-# time-limit: 300
+# time-limit: 600
 . tests/kselftest/common/tap.sh
 
 make_model=$DISTMIND_SOURCE/tests/model/make-model
@@ -64,7 +64,7 @@ chmod 755 "$work"
 printf '[donor]\nmemory = 96M\n\n[catalog]\npath = %s/catalog\n' "$work" >"$work/conf"
 
 full=false
-[ "$DISTMIND_GUEST" != uml ] || full=true
+case $DISTMIND_GUEST in uml*) full=true ;; esac
 
 plan "$($full && echo 9 || echo 5)"
 start_engine cpu0 256M
