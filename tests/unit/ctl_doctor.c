@@ -237,6 +237,18 @@ static void lost_failing_and_draining_gpus_are_told(void **state)
 	expect("gpus", DOCTOR_WARN, "none", "distmind-engine-cpu --memory 1G");
 }
 
+/* The module cannot tell before somebody wants something of it. */
+static void an_engine_that_is_stopped_is_told(void **state)
+{
+	(void)state;
+	fake.gpus[0].engine_pid = 4711;
+	text_file("/proc/4711/stat", "4711 (engine) T) S 1 4711 4711 0 -1\n");
+	expect("gpus", DOCTOR_OK, "1 ready", "");
+	text_file("/proc/4711/stat", "4711 (engine) S) T 1 4711 4711 0 -1\n");
+	expect("gpus", DOCTOR_FAIL, "the engine of gpu 0 (cpu0), process 4711, is stopped",
+	       "kill -CONT 4711");
+}
+
 static void rdma_ports_must_be_active(void **state)
 {
 	(void)state;
@@ -445,6 +457,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(versions_of_the_interface_are_compared, host_setup,
 						host_teardown),
 		cmocka_unit_test_setup_teardown(lost_failing_and_draining_gpus_are_told, host_setup,
+						host_teardown),
+		cmocka_unit_test_setup_teardown(an_engine_that_is_stopped_is_told, host_setup,
 						host_teardown),
 		cmocka_unit_test_setup_teardown(rdma_ports_must_be_active, host_setup,
 						host_teardown),

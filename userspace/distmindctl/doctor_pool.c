@@ -192,14 +192,31 @@ void doctor_check_spool(const struct doctor *doctor, struct finding *finding)
 }
 
 struct gpus {
+	const struct doctor *doctor;
 	unsigned int all;
 	unsigned int lost;
 	unsigned int draining;
 	unsigned int failing; /* lanes of theirs do not answer */
+	unsigned int stopped; /* their engines are, which the module sees when there is a job */
 	struct distmind_gpu_record last_lost;
 	struct distmind_gpu_record last_draining;
 	struct distmind_gpu_record last_failing;
+	struct distmind_gpu_record last_stopped;
 };
+
+/* As by SIGSTOP, or in a debugger. */
+static bool is_stopped(const struct doctor *doctor, uint32_t pid)
+{
+	char path[128], text[512];
+	const char *state;
+
+	doctor_path(doctor, path, sizeof(path), "/proc/%u/stat", pid);
+	if (doctor_read(path, text, sizeof(text)) < 0)
+		return false;
+	/* After the name, which may have brackets too. */
+	state = strrchr(text, ')');
+	return state && (!strncmp(state, ") T ", 4) || !strncmp(state, ") t ", 4));
+}
 
 static int count_gpu(const struct distmind_gpu_record *gpu, void *arg)
 {
@@ -217,6 +234,10 @@ static int count_gpu(const struct distmind_gpu_record *gpu, void *arg)
 		gpus->failing++;
 		gpus->last_failing = *gpu;
 	}
+	if (gpu->state != DISTMIND_GPU_STATE_LOST && is_stopped(gpus->doctor, gpu->engine_pid)) {
+		gpus->stopped++;
+		gpus->last_stopped = *gpu;
+	}
 	return 0;
 }
 
@@ -232,6 +253,14 @@ static void judge_gpus(const struct gpus *gpus, struct finding *finding)
 			 gpus->last_lost.id);
 		doctor_find(finding, DOCTOR_FAIL, fix, "%u of %u lost, such as gpu %u (%s)",
 			    gpus->lost, gpus->all, gpus->last_lost.id, gpus->last_lost.name);
+	} else if (gpus->stopped) {
+		const struct distmind_gpu_record *gpu = &gpus->last_stopped;
+
+		snprintf(fix, sizeof(fix), "let it go on: kill -CONT %u; or restart it",
+			 gpu->engine_pid);
+		doctor_find(finding, DOCTOR_FAIL, fix,
+			    "the engine of gpu %u (%s), process %u, is stopped: the next job loses the "
+			    "gpu", gpu->id, gpu->name, gpu->engine_pid);
 	} else if (gpus->failing) {
 		const struct distmind_gpu_record *gpu = &gpus->last_failing;
 
@@ -251,7 +280,7 @@ static void judge_gpus(const struct gpus *gpus, struct finding *finding)
 
 void doctor_check_gpus(const struct doctor *doctor, struct finding *finding)
 {
-	struct gpus gpus = { 0 };
+	struct gpus gpus = { .doctor = doctor };
 	struct distmind_pool *pool;
 	int ret;
 
