@@ -256,7 +256,7 @@ bool distmind_account_is_root(const struct distmind_account *account)
 	return !account->ns && uid_eq(account->uid, GLOBAL_ROOT_UID);
 }
 
-static bool is_limited(const struct distmind_account *account, enum distmind_limit limit)
+static bool account_is_limited(const struct distmind_account *account, enum distmind_limit limit)
 {
 	return limit == DISTMIND_LIMIT_CLAIM || !distmind_account_is_root(account);
 }
@@ -265,7 +265,8 @@ static bool is_limited(const struct distmind_account *account, enum distmind_lim
 int distmind_account_charge(struct distmind_account *account, enum distmind_limit limit,
 			    u32 count)
 {
-	unsigned int max = is_limited(account, limit) ? READ_ONCE(limits[limit].max) : INT_MAX;
+	bool limited = account_is_limited(account, limit);
+	unsigned int max = limited ? READ_ONCE(limits[limit].max) : INT_MAX;
 	int used = atomic_read(&account->used[limit]);
 
 	max = min_t(unsigned int, max, INT_MAX);
@@ -302,7 +303,7 @@ int distmind_account_take(struct distmind_account *account, u64 bytes)
 {
 	s64 promised = atomic64_read(&account->promised), held = atomic64_read(&account->held);
 
-	if (!is_limited(account, DISTMIND_LIMIT_VGPU))
+	if (!account_is_limited(account, DISTMIND_LIMIT_VGPU))
 		promised = S64_MAX;
 	do {
 		if (held > promised || bytes > promised - held)
@@ -322,7 +323,7 @@ void distmind_account_get_row(struct distmind_account *account, enum distmind_li
 {
 	row->what = limits[limit].name;
 	row->used = atomic_read(&account->used[limit]);
-	row->limited = is_limited(account, limit);
+	row->limited = account_is_limited(account, limit);
 	row->max = READ_ONCE(limits[limit].max);
 	row->refused = atomic_read(&account->refused[limit]);
 }
@@ -340,7 +341,7 @@ void distmind_account_show(struct distmind_account *account, struct seq_file *m)
 		seq_putc(m, '\n');
 	}
 	seq_printf(m, "distmind-memory:\t%lld KiB", atomic64_read(&account->held) >> 10);
-	if (is_limited(account, DISTMIND_LIMIT_VGPU))
+	if (account_is_limited(account, DISTMIND_LIMIT_VGPU))
 		seq_printf(m, " of %lld KiB", atomic64_read(&account->promised) >> 10);
 	seq_putc(m, '\n');
 }

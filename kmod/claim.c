@@ -275,7 +275,7 @@ static struct distmind_claim *find_locked(u32 id, struct netlink_ext_ack *extack
 }
 
 /**
- * struct grant - a claim that is being granted
+ * struct answer - a claim that is being granted
  * @id: its number
  * @serial: which claim that is
  * @account: of the claim; held
@@ -284,7 +284,7 @@ static struct distmind_claim *find_locked(u32 id, struct netlink_ext_ack *extack
  * @count: how many vgpus
  * @vgpus: those that there are, each with a reference
  */
-struct grant {
+struct answer {
 	u32 id;
 	u64 serial;
 	struct distmind_account *account;
@@ -295,46 +295,46 @@ struct grant {
 };
 
 /* What the claim wants, which may be given up from now on. */
-static int begin_grant(struct grant *grant, struct netlink_ext_ack *extack)
+static int answer_begin(struct answer *answer, struct netlink_ext_ack *extack)
 {
 	struct distmind_claim *claim;
 	int err = 0;
 
 	mutex_lock(&distmind_claim_lock);
-	claim = find_locked(grant->id, extack);
+	claim = find_locked(answer->id, extack);
 	if (!claim) {
 		err = -ENOENT;
-	} else if (grant->count != claim->count) {
+	} else if (answer->count != claim->count) {
 		NL_SET_ERR_MSG(extack, "gpu must be there once for each vgpu of the claim");
 		err = -EINVAL;
 	} else {
-		grant->serial = claim->serial;
+		answer->serial = claim->serial;
 		distmind_account_get(claim->account);
-		grant->account = claim->account;
-		grant->owner = claim->owner;
-		grant->settings = claim->settings;
+		answer->account = claim->account;
+		answer->owner = claim->owner;
+		answer->settings = claim->settings;
 	}
 	mutex_unlock(&distmind_claim_lock);
 	return err;
 }
 
 /* The vgpus are there: they become the claim's, unless it was given up. */
-static int end_grant(struct grant *grant, struct netlink_ext_ack *extack)
+static int answer_end(struct answer *answer, struct netlink_ext_ack *extack)
 {
 	struct distmind_claim *claim;
 	u32 i;
 
 	mutex_lock(&distmind_claim_lock);
-	claim = find_locked(grant->id, extack);
-	if (!claim || claim->serial != grant->serial) {
+	claim = find_locked(answer->id, extack);
+	if (!claim || claim->serial != answer->serial) {
 		mutex_unlock(&distmind_claim_lock);
 		NL_SET_ERR_MSG(extack, GONE);
 		return -ENOENT;
 	}
 	/* What the claim was charged for is theirs. */
-	for (i = 0; i < grant->count; i++) {
-		grant->vgpus[i]->counted = true;
-		claim->vgpus[i] = grant->vgpus[i];
+	for (i = 0; i < answer->count; i++) {
+		answer->vgpus[i]->counted = true;
+		claim->vgpus[i] = answer->vgpus[i];
 	}
 	claim->granted = true;
 	dequeue(claim, 0);
@@ -344,47 +344,47 @@ static int end_grant(struct grant *grant, struct netlink_ext_ack *extack)
 }
 
 /* Who was to have them may have had them open, and something of them: then they count. */
-static void end_vain(struct grant *grant, u32 made)
+static void answer_end_vain(struct answer *answer, u32 made)
 {
 	u32 i;
 
-	distmind_account_add(grant->account, DISTMIND_LIMIT_VGPU, made);
+	distmind_account_add(answer->account, DISTMIND_LIMIT_VGPU, made);
 	for (i = 0; i < made; i++)
-		grant->vgpus[i]->counted = true;
-	kill_vgpus(grant->vgpus, made);
+		answer->vgpus[i]->counted = true;
+	kill_vgpus(answer->vgpus, made);
 }
 
 int distmind_claim_grant(u32 id, const u32 *gpus, u32 count, struct netlink_ext_ack *extack)
 {
 	struct distmind_vgpu *vgpu;
-	struct grant *grant;
+	struct answer *answer;
 	u32 made;
 	int err;
 
-	grant = kzalloc(struct_size(grant, vgpus, count), GFP_KERNEL_ACCOUNT);
-	if (!grant)
+	answer = kzalloc(struct_size(answer, vgpus, count), GFP_KERNEL_ACCOUNT);
+	if (!answer)
 		return -ENOMEM;
-	grant->id = id;
-	grant->count = count;
-	err = begin_grant(grant, extack);
+	answer->id = id;
+	answer->count = count;
+	err = answer_begin(answer, extack);
 	if (err)
 		goto out_free;
 	for (made = 0; made < count; made++) {
-		vgpu = distmind_vgpu_create(&grant->owner, &grant->settings, gpus[made],
-					    grant->account, extack);
+		vgpu = distmind_vgpu_create(&answer->owner, &answer->settings, gpus[made],
+					    answer->account, extack);
 		if (IS_ERR(vgpu)) {
 			err = PTR_ERR(vgpu);
 			break;
 		}
-		grant->vgpus[made] = vgpu;
+		answer->vgpus[made] = vgpu;
 	}
 	if (!err)
-		err = end_grant(grant, extack);
+		err = answer_end(answer, extack);
 	if (err)
-		end_vain(grant, made);
-	distmind_account_put(grant->account);
+		answer_end_vain(answer, made);
+	distmind_account_put(answer->account);
 out_free:
-	kfree(grant);
+	kfree(answer);
 	return err;
 }
 

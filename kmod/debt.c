@@ -29,8 +29,8 @@ static struct distmind_account *debtor_of(const struct distmind_tenant *tenant)
 	return account && !distmind_account_is_root(account) ? account : NULL;
 }
 
-static struct distmind_debt *find(struct distmind_sched *sched,
-				  const struct distmind_account *account)
+static struct distmind_debt *debt_find(struct distmind_sched *sched,
+				       const struct distmind_account *account)
 {
 	u32 i;
 
@@ -87,7 +87,7 @@ void distmind_debt_note(struct distmind_sched *sched, struct distmind_tenant *te
 	lockdep_assert_held(&sched->lock);
 	if (!account || sched->error)
 		return;
-	debt = find(sched, account);
+	debt = debt_find(sched, account);
 	if (debt)
 		noted = *debt;
 	for (kind = 0; kind < DISTMIND_LANE__COUNT; kind++)
@@ -112,7 +112,7 @@ void distmind_debt_take(struct distmind_sched *sched, struct distmind_tenant *te
 	u32 kind;
 
 	lockdep_assert_held(&sched->lock);
-	debt = account ? find(sched, account) : NULL;
+	debt = account ? debt_find(sched, account) : NULL;
 	if (!debt)
 		return;
 	for (kind = 0; kind < DISTMIND_LANE__COUNT; kind++)

@@ -23,9 +23,9 @@
 #include "vgpu.h"
 
 /* What the engine says about the job that it had. */
-static int take_back(struct distmind_sched *sched, struct distmind_lane *lane,
-		     const struct distmind_engine_exchange *arg, u64 now, struct list_head *ended,
-		     struct distmind_job **abandoned)
+static int job_take_back(struct distmind_sched *sched, struct distmind_lane *lane,
+			 const struct distmind_engine_exchange *arg, u64 now,
+			 struct list_head *ended, struct distmind_job **abandoned)
 {
 	struct distmind_queue *queue;
 	struct distmind_job *job;
@@ -111,7 +111,7 @@ static int deliver_later(struct distmind_sched *sched, struct distmind_lane *lan
 	int err;
 	u64 now;
 
-	err = distmind_residency_admit(container_of(sched, struct distmind_gpu, sched), job);
+	err = distmind_residency_admit(distmind_gpu_of(sched), job);
 	spin_lock(&sched->lock);
 	now = ktime_get_ns();
 	if (!err && !distmind_room_allows(sched, lane, now))
@@ -156,7 +156,7 @@ static void begin_wait(struct distmind_sched *sched, struct distmind_lane *lane,
 static int end_wait(struct distmind_sched *sched, struct distmind_lane *lane, long left,
 		    struct distmind_engine_job *out)
 {
-	struct distmind_gpu *gpu = container_of(sched, struct distmind_gpu, sched);
+	struct distmind_gpu *gpu = distmind_gpu_of(sched);
 	u64 now = ktime_get_ns();
 
 	lockdep_assert_held(&sched->lock);
@@ -203,7 +203,7 @@ int distmind_exchange(struct distmind_sched *sched, struct distmind_engine_excha
 	now = ktime_get_ns();
 	err = may_fetch(lane);
 	if (arg->done && err != -EBUSY)
-		err = take_back(sched, lane, arg, now, &ended, &abandoned);
+		err = job_take_back(sched, lane, arg, now, &ended, &abandoned);
 	if (!err)
 		begin_wait(sched, lane, now);
 	distmind_sched_dispatch(sched, now);

@@ -123,7 +123,8 @@ static u32 count_new(const struct distmind_extents *extents, const struct distmi
 	return more;
 }
 
-static int make_room(struct distmind_extents *extents, u32 count, struct netlink_ext_ack *extack)
+static int extents_make_room(struct distmind_extents *extents, u32 count,
+			     struct netlink_ext_ack *extack)
 {
 	struct distmind_extent *list;
 	u32 room;
@@ -194,7 +195,7 @@ int distmind_extents_add(struct distmind_buffer *buffer, int timeline,
 	}
 	err = check(buffer, end, list, count, extack);
 	if (!err)
-		err = make_room(extents, count_new(extents, list, count), extack);
+		err = extents_make_room(extents, count_new(extents, list, count), extack);
 	if (!err)
 		append(extents, list, count);
 	mutex_unlock(&extents->lock);

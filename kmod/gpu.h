@@ -2,6 +2,7 @@
 #ifndef _DISTMIND_GPU_H
 #define _DISTMIND_GPU_H
 
+#include <linux/container_of.h>
 #include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/wait.h>
@@ -45,6 +46,12 @@ struct distmind_gpu {
 	struct distmind_heap heap;
 	struct distmind_sched sched;
 };
+
+/* A gpu's scheduler is part of it. */
+static inline struct distmind_gpu *distmind_gpu_of(struct distmind_sched *sched)
+{
+	return container_of(sched, struct distmind_gpu, sched);
+}
 
 extern struct mutex distmind_pool_lock;
 extern struct distmind_table distmind_gpus;

@@ -79,8 +79,8 @@ static struct distmind_lane *find_lent_lane(struct distmind_sched *sched,
  * and it has one still, or it is suspended: then what the hook stopped goes on
  * when the job ends or has a lane again.
  */
-static void end_grant(struct distmind_sched *sched, struct distmind_queue *queue, bool again,
-		      u64 now, struct list_head *ended)
+static void grant_finish(struct distmind_sched *sched, struct distmind_queue *queue, bool again,
+			 u64 now, struct list_head *ended)
 {
 	struct distmind_lane *lane = find_lent_lane(sched, queue);
 	struct distmind_job *job = NULL;
@@ -121,7 +121,7 @@ int distmind_grant_return(struct distmind_sched *sched, struct distmind_queue *q
 	if (queue->grant != grant) {
 		err = queue->error ? queue->error : -EPROTO;
 	} else {
-		end_grant(sched, queue, again, now, &ended);
+		grant_finish(sched, queue, again, now, &ended);
 		err = queue->error;
 		distmind_queue_advance(queue, now, &ended);
 		distmind_sched_dispatch(sched, now);

@@ -104,8 +104,8 @@ static int missing(const struct distmind_client *client)
 }
 
 /* Under the table's lock; NULL: there is none of that type, or there are none any more. */
-static struct handle *find(struct distmind_client *client, enum distmind_handle_type type,
-			   unsigned long number)
+static struct handle *handle_find(struct distmind_client *client, enum distmind_handle_type type,
+				  unsigned long number)
 {
 	struct handle *handle = xa_load(&client->handles, number);
 
@@ -177,7 +177,7 @@ void *distmind_handle_get(struct distmind_client *client, enum distmind_handle_t
 	void *object;
 
 	xa_lock(&client->handles);
-	handle = find(client, type, number);
+	handle = handle_find(client, type, number);
 	if (handle) {
 		object = handle->object;
 		types[type].hold(object);
@@ -199,7 +199,7 @@ struct distmind_buffer *distmind_handle_get_buffer(struct distmind_client *clien
 	struct handle *handle;
 
 	xa_lock(&client->handles);
-	handle = find(client, DISTMIND_HANDLE_BUFFER, number);
+	handle = handle_find(client, DISTMIND_HANDLE_BUFFER, number);
 	if (handle) {
 		buffer = handle->object;
 		distmind_buffer_get(buffer);
@@ -218,7 +218,7 @@ int distmind_handle_destroy(struct distmind_client *client, enum distmind_handle
 	struct handle *handle;
 
 	xa_lock(&client->handles);
-	handle = find(client, type, number);
+	handle = handle_find(client, type, number);
 	if (handle)
 		__xa_erase(&client->handles, number);
 	xa_unlock(&client->handles);

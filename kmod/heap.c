@@ -240,7 +240,7 @@ int distmind_heap_place(struct distmind_heap *heap, struct distmind_buffer *buff
 }
 
 /* Without the engine's mapping of it; false if somebody uses it. */
-static bool take_out(struct distmind_heap *heap, struct distmind_buffer *buffer)
+static bool buffer_take_out(struct distmind_heap *heap, struct distmind_buffer *buffer)
 {
 	bool idle;
 
@@ -268,7 +268,7 @@ static void unmap_range(struct distmind_heap *heap, unsigned long start, unsigne
 bool distmind_heap_evict(struct distmind_heap *heap, struct distmind_buffer *buffer)
 {
 	lockdep_assert_held(&heap->lock);
-	if (!take_out(heap, buffer))
+	if (!buffer_take_out(heap, buffer))
 		return false;
 	heap->evictions++;
 	unmap_range(heap, buffer->start, buffer->count);
@@ -285,7 +285,7 @@ bool distmind_heap_clear(struct distmind_heap *heap, unsigned long start, unsign
 	lockdep_assert_held(&heap->lock);
 	for (; clear && buffer && buffer->start < end; buffer = next) {
 		next = range_entry(rb_next(&buffer->in_ranges));
-		clear = take_out(heap, buffer);
+		clear = buffer_take_out(heap, buffer);
 		if (clear) {
 			from = min(from, buffer->start);
 			end = max(end, end_of(buffer));
@@ -342,7 +342,7 @@ void distmind_heap_del(struct distmind_heap *heap, struct distmind_buffer *buffe
 	unmap_range(heap, buffer->start, buffer->count);
 	mutex_lock(&heap->lock);
 	set_going(heap, buffer, false);
-	take_out(heap, buffer);
+	buffer_take_out(heap, buffer);
 	mutex_unlock(&heap->lock);
 }
 

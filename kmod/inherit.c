@@ -167,7 +167,7 @@ struct search {
 };
 
 /* Negative: before what is looked for; positive: behind it. */
-static int compare(const struct search *search, struct distmind_inherit *inherit)
+static int search_compare(const struct search *search, struct distmind_inherit *inherit)
 {
 	if (gpu_key(inherit) != search->gpu)
 		return gpu_key(inherit) < search->gpu ? -1 : 1;
@@ -195,7 +195,7 @@ static void search_side(struct search *search, struct rb_node *node, bool right)
 		struct rb_node *inner = right ? node->rb_left : node->rb_right;
 		struct rb_node *outer = right ? node->rb_right : node->rb_left;
 
-		if (compare(search, waiting_at(node))) {
+		if (search_compare(search, waiting_at(node))) {
 			node = inner;
 			continue;
 		}
@@ -214,7 +214,7 @@ static struct distmind_queue *find_most_urgent(struct distmind_timeline *timelin
 	int order;
 
 	/* Everything that is looked for is below the first that is found of it. */
-	while (top && (order = compare(search, waiting_at(top))))
+	while (top && (order = search_compare(search, waiting_at(top))))
 		top = order < 0 ? top->rb_right : top->rb_left;
 	if (!top)
 		return NULL;
@@ -485,7 +485,7 @@ static bool place_queue(struct distmind_queue *queue, u64 now)
 	return changed;
 }
 
-static void take_back(struct distmind_queue *lender)
+static void lender_take_back(struct distmind_queue *lender)
 {
 	list_del_init(&lender->inherit.in_helper);
 	lender->inherit.helper->inherit.lender_count--;
@@ -493,7 +493,7 @@ static void take_back(struct distmind_queue *lender)
 }
 
 /* Of more than a helper may have, the best stay. */
-static bool make_room(struct distmind_queue *helper, const struct distmind_place *place)
+static bool helper_make_room(struct distmind_queue *helper, const struct distmind_place *place)
 {
 	struct distmind_queue *lender, *worst = NULL;
 
@@ -506,7 +506,7 @@ static bool make_room(struct distmind_queue *helper, const struct distmind_place
 	}
 	if (!is_better(place, &worst->inherit.place))
 		return false;
-	take_back(worst);
+	lender_take_back(worst);
 	return true;
 }
 
@@ -516,7 +516,7 @@ static void join_helper(struct distmind_queue *queue)
 	struct distmind_inherit *inherit = &queue->inherit;
 	struct distmind_queue *helper = find_helper(queue, &inherit->job);
 
-	if (!helper || !make_room(helper, &inherit->place))
+	if (!helper || !helper_make_room(helper, &inherit->place))
 		return;
 	inherit->helper = helper;
 	list_add_tail(&inherit->in_helper, &helper->inherit.lenders);
@@ -583,7 +583,7 @@ static void lend_most_urgent(struct distmind_queue *helper, struct distmind_job 
 }
 
 /* It has lost a lender, and there were more than it could have. */
-static void refill(struct distmind_queue *helper, u64 now)
+static void helper_refill(struct distmind_queue *helper, u64 now)
 {
 	struct distmind_job *job;
 	u32 looks = 0;
@@ -615,7 +615,7 @@ static void replace_lender(struct distmind_queue *queue, struct distmind_queue *
 	spin_unlock(&timeline->lock);
 	if (waiting && waiting != helper)
 		lend(waiting, now);
-	refill(helper, now);
+	helper_refill(helper, now);
 }
 
 /* Its first job begins to wait. */
@@ -672,7 +672,7 @@ void distmind_inherit_stops(struct distmind_queue *queue, u64 now)
 	leave_timeline(queue);
 	if (!helper)
 		return;
-	take_back(queue);
+	lender_take_back(queue);
 	place_helpers(helper, now);
 	replace_lender(queue, helper, timeline, now);
 }
@@ -686,10 +686,10 @@ void distmind_inherit_job_ends(struct distmind_job *job, u64 now)
 		return;
 	list_for_each_entry_safe(lender, next, &helper->inherit.lenders, inherit.in_helper) {
 		if (lender->inherit.job == job->id)
-			take_back(lender);
+			lender_take_back(lender);
 	}
 	place_helpers(helper, now);
-	refill(helper, now);
+	helper_refill(helper, now);
 }
 
 /* It has no jobs any more, or is released: it neither helps nor waits. */
@@ -698,7 +698,7 @@ void distmind_inherit_drop(struct distmind_queue *queue, u64 now)
 	struct distmind_queue *lender, *next;
 
 	list_for_each_entry_safe(lender, next, &queue->inherit.lenders, inherit.in_helper)
-		take_back(lender);
+		lender_take_back(lender);
 	place_queue(queue, now);
 	distmind_inherit_stops(queue, now);
 }
@@ -741,14 +741,14 @@ void distmind_inherit_refused(struct distmind_queue *queue, struct list_head *jo
 	spin_lock(&sched->lock);
 	now = ktime_get_ns();
 	list_for_each_entry_safe(lender, next, &queue->inherit.lenders, inherit.in_helper) {
-		take_back(lender);
+		lender_take_back(lender);
 		lenders[count++] = lender;
 	}
 	/* If they wait for each other in a circle, this may have one of them lend already. */
 	place_helpers(queue, now);
 	for (i = 0; i < count; i++)
 		lend(lenders[i], now);
-	refill(queue, now);
+	helper_refill(queue, now);
 	distmind_sched_dispatch(sched, now);
 	spin_unlock(&sched->lock);
 }

@@ -290,7 +290,7 @@ static bool look_at_server(struct distmind_lane *lane, u64 now)
 static void kill_holder(struct distmind_sched *sched, struct distmind_lane *lane, u64 now)
 {
 	struct distmind_preempt preempt = {
-		.gpu = container_of(sched, struct distmind_gpu, sched)->id,
+		.gpu = distmind_gpu_of(sched)->id,
 		.lane = distmind_lane_index(sched, lane),
 		.vgpu = lane->lent->tenant->vgpu->id,
 		.job = lane->failed,
@@ -373,7 +373,7 @@ bool distmind_ladder_check(struct distmind_sched *sched, u64 now, struct list_he
 static bool describe_deaf(struct distmind_sched *sched, struct distmind_lane *lane,
 			  struct distmind_preempt *preempt)
 {
-	const struct distmind_gpu *gpu = container_of(sched, struct distmind_gpu, sched);
+	const struct distmind_gpu *gpu = distmind_gpu_of(sched);
 	u64 due = lane->hook_due;
 
 	lane->hook_due = 0;
@@ -391,9 +391,9 @@ static bool describe_deaf(struct distmind_sched *sched, struct distmind_lane *la
  * others now, and keeps @suspension. Returns false if it has ended meanwhile, so that the
  * hook has stopped what nobody would resume.
  */
-static bool make_room(struct distmind_sched *sched, struct distmind_lane *lane,
-		      const struct distmind_preempt *preempt,
-		      struct distmind_suspension *suspension, struct list_head *ended)
+static bool lane_make_room(struct distmind_sched *sched, struct distmind_lane *lane,
+			   const struct distmind_preempt *preempt,
+			   struct distmind_suspension *suspension, struct list_head *ended)
 {
 	u64 now = ktime_get_ns();
 	struct distmind_job *job;
@@ -412,8 +412,8 @@ static bool make_room(struct distmind_sched *sched, struct distmind_lane *lane,
 	return true;
 }
 
-static void evict(struct distmind_sched *sched, struct distmind_lane *lane,
-		  struct distmind_preempt *preempt, struct list_head *ended)
+static void lane_evict(struct distmind_sched *sched, struct distmind_lane *lane,
+		       struct distmind_preempt *preempt, struct list_head *ended)
 {
 	struct distmind_suspension *suspension;
 	int err = distmind_preempt_evict(preempt, &suspension);
@@ -423,7 +423,7 @@ static void evict(struct distmind_sched *sched, struct distmind_lane *lane,
 		return;
 	spin_lock(&sched->lock);
 	distmind_netlink_notify_preempt(preempt, 0);
-	kept = !err && make_room(sched, lane, preempt, suspension, ended);
+	kept = !err && lane_make_room(sched, lane, preempt, suspension, ended);
 	distmind_sched_dispatch(sched, ktime_get_ns());
 	spin_unlock(&sched->lock);
 	if (suspension && !kept)
@@ -444,7 +444,7 @@ void distmind_ladder_call_hook(struct work_struct *work)
 	spin_unlock(&sched->lock);
 	if (!due)
 		return;
-	evict(sched, lane, &preempt, &ended);
+	lane_evict(sched, lane, &preempt, &ended);
 	put_pid(preempt.pid);
 	distmind_job_end_all(&ended);
 }

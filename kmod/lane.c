@@ -34,11 +34,6 @@ void distmind_lane_step(struct distmind_lane *lane, enum distmind_lane_event eve
 	WARN_ON_ONCE(!distmind_lane_state_step(&lane->state, event));
 }
 
-static struct distmind_gpu *gpu_of(struct distmind_sched *sched)
-{
-	return container_of(sched, struct distmind_gpu, sched);
-}
-
 static struct distmind_vgpu_stats *stats_of(const struct distmind_job *job)
 {
 	return &job->queue->tenant->vgpu->stats;
@@ -185,7 +180,7 @@ struct distmind_job *distmind_lane_stop(struct distmind_sched *sched, struct dis
 	u64 ran = begun ? now - lane->started_ns : 0;
 
 	if (event != DISTMIND_LANE_TAKE_AWAY)
-		distmind_residency_release(gpu_of(sched), job);
+		distmind_residency_release(distmind_gpu_of(sched), job);
 	else
 		/* Who waits for its memory waits for another reason now. */
 		distmind_room_changed(sched);
@@ -261,7 +256,7 @@ struct distmind_job *distmind_lane_reclaim(struct distmind_sched *sched, struct 
 
 	lane->abandoned = NULL;
 	if (job)
-		distmind_residency_release(gpu_of(sched), job);
+		distmind_residency_release(distmind_gpu_of(sched), job);
 	return job;
 }
 

@@ -105,11 +105,6 @@ out:
 	return err;
 }
 
-static int put_u64(struct sk_buff *skb, int type, u64 value)
-{
-	return nla_put(skb, type, sizeof(value), &value);
-}
-
 /* Returns false if it does not fit any more. */
 static bool fill_extent(struct sk_buff *skb, const struct distmind_extent *extent, u32 state)
 {
@@ -117,9 +112,9 @@ static bool fill_extent(struct sk_buff *skb, const struct distmind_extent *exten
 
 	if (!nest)
 		return false;
-	if (put_u64(skb, DISTMIND_A_EXTENT_OFFSET, extent->offset) ||
-	    put_u64(skb, DISTMIND_A_EXTENT_SIZE, extent->size) ||
-	    put_u64(skb, DISTMIND_A_EXTENT_VALUE, extent->value) ||
+	if (nl_put_u64(skb, DISTMIND_A_EXTENT_OFFSET, extent->offset) ||
+	    nl_put_u64(skb, DISTMIND_A_EXTENT_SIZE, extent->size) ||
+	    nl_put_u64(skb, DISTMIND_A_EXTENT_VALUE, extent->value) ||
 	    nla_put_u32(skb, DISTMIND_A_EXTENT_STATE, state)) {
 		nla_nest_cancel(skb, nest);
 		return false;

@@ -65,12 +65,6 @@ bool distmind_netlink_may_see(struct sk_buff *claim, kuid_t uid)
 	       netlink_capable(claim, CAP_NET_ADMIN);
 }
 
-/* Aligned to 4 bytes: who reads it copies it. */
-static int put_u64(struct sk_buff *skb, int type, u64 value)
-{
-	return nla_put(skb, type, sizeof(value), &value);
-}
-
 /*
  * How the objects look in a message. Each returns false if it does not fit. @asker is the
  * message that asks for it, or NULL: those who are told are privileged.
@@ -93,16 +87,16 @@ static bool fill_sched(struct sk_buff *skb, struct distmind_sched *sched)
 			     sched->lanes_of[DISTMIND_LANE_COMPUTE]) ||
 		 nla_put_u32(skb, DISTMIND_A_GPU_COPY_LANES,
 			     sched->lanes_of[DISTMIND_LANE_COPY]) ||
-		 put_u64(skb, DISTMIND_A_GPU_HANG, hang_ns) ||
-		 put_u64(skb, DISTMIND_A_GPU_GRACE, grace_ns) ||
+		 nl_put_u64(skb, DISTMIND_A_GPU_HANG, hang_ns) ||
+		 nl_put_u64(skb, DISTMIND_A_GPU_GRACE, grace_ns) ||
 		 nla_put_u32(skb, DISTMIND_A_GPU_CAPABILITIES, sched->capabilities) ||
-		 put_u64(skb, DISTMIND_A_GPU_JOBS, stats.jobs) ||
-		 put_u64(skb, DISTMIND_A_GPU_FAILED_JOBS, stats.failed) ||
-		 put_u64(skb, DISTMIND_A_GPU_BUSY, stats.busy_ns[DISTMIND_LANE_COMPUTE]) ||
-		 put_u64(skb, DISTMIND_A_GPU_COPY_BUSY, stats.busy_ns[DISTMIND_LANE_COPY]) ||
-		 put_u64(skb, DISTMIND_A_GPU_PREEMPTIONS, stats.preemptions) ||
-		 put_u64(skb, DISTMIND_A_GPU_EVICTIONS, stats.evictions) ||
-		 put_u64(skb, DISTMIND_A_GPU_HANGS, stats.hangs) ||
+		 nl_put_u64(skb, DISTMIND_A_GPU_JOBS, stats.jobs) ||
+		 nl_put_u64(skb, DISTMIND_A_GPU_FAILED_JOBS, stats.failed) ||
+		 nl_put_u64(skb, DISTMIND_A_GPU_BUSY, stats.busy_ns[DISTMIND_LANE_COMPUTE]) ||
+		 nl_put_u64(skb, DISTMIND_A_GPU_COPY_BUSY, stats.busy_ns[DISTMIND_LANE_COPY]) ||
+		 nl_put_u64(skb, DISTMIND_A_GPU_PREEMPTIONS, stats.preemptions) ||
+		 nl_put_u64(skb, DISTMIND_A_GPU_EVICTIONS, stats.evictions) ||
+		 nl_put_u64(skb, DISTMIND_A_GPU_HANGS, stats.hangs) ||
 		 nla_put_u32(skb, DISTMIND_A_GPU_LANES_OUT, stats.lanes_out) ||
 		 nla_put(skb, DISTMIND_A_GPU_PREEMPT_LATENCY, sizeof(stats.latency),
 			 stats.latency));
@@ -120,9 +114,10 @@ static bool fill_gpu(struct sk_buff *skb, void *object, struct sk_buff *asker)
 		 nla_put_u32(skb, DISTMIND_A_GPU_STATE, gpu->state) ||
 		 nla_put_u32(skb, DISTMIND_A_GPU_BOX, gpu->box) ||
 		 nla_put_s32(skb, DISTMIND_A_GPU_NUMA_NODE, gpu->heap.node) ||
-		 put_u64(skb, DISTMIND_A_GPU_MEMORY, (u64)gpu->heap.pages << PAGE_SHIFT) ||
-		 put_u64(skb, DISTMIND_A_GPU_MEMORY_USED, distmind_heap_bytes_used(&gpu->heap)) ||
-		 put_u64(skb, DISTMIND_A_GPU_MEMORY_EVICTIONS, READ_ONCE(gpu->heap.evictions)) ||
+		 nl_put_u64(skb, DISTMIND_A_GPU_MEMORY, (u64)gpu->heap.pages << PAGE_SHIFT) ||
+		 nl_put_u64(skb, DISTMIND_A_GPU_MEMORY_USED,
+			    distmind_heap_bytes_used(&gpu->heap)) ||
+		 nl_put_u64(skb, DISTMIND_A_GPU_MEMORY_EVICTIONS, READ_ONCE(gpu->heap.evictions)) ||
 		 nla_put_u32(skb, DISTMIND_A_GPU_VGPUS, gpu->vgpu_count) ||
 		 nla_put_u32(skb, DISTMIND_A_GPU_ENGINE_PID, gpu->engine_pid));
 }
@@ -161,24 +156,24 @@ static bool fill_vgpu(struct sk_buff *skb, void *object, struct sk_buff *asker)
 		return false;
 	if (vgpu->owner.pid && nla_put_u32(skb, DISTMIND_A_VGPU_PID, vgpu->owner.pid))
 		return false;
-	return !(put_u64(skb, DISTMIND_A_VGPU_MEMORY, settings.memory) ||
-		 put_u64(skb, DISTMIND_A_VGPU_MEMORY_USED, used) ||
+	return !(nl_put_u64(skb, DISTMIND_A_VGPU_MEMORY, settings.memory) ||
+		 nl_put_u64(skb, DISTMIND_A_VGPU_MEMORY_USED, used) ||
 		 nla_put_u32(skb, DISTMIND_A_VGPU_SHARE, settings.share) ||
 		 nla_put_u32(skb, DISTMIND_A_VGPU_CLASS, settings.class) ||
-		 put_u64(skb, DISTMIND_A_VGPU_OBJECTIVE, settings.objective_ns) ||
+		 nl_put_u64(skb, DISTMIND_A_VGPU_OBJECTIVE, settings.objective_ns) ||
 		 nla_put_u32(skb, DISTMIND_A_VGPU_CLIENTS, clients) ||
 		 nla_put_u32(skb, DISTMIND_A_VGPU_BUFFERS, buffers) ||
 		 nla_put_u32(skb, DISTMIND_A_VGPU_CAPPED, settings.capped) ||
-		 put_u64(skb, DISTMIND_A_VGPU_JOBS, atomic64_read(&stats->jobs)) ||
-		 put_u64(skb, DISTMIND_A_VGPU_FAILED_JOBS, atomic64_read(&stats->failed)) ||
-		 put_u64(skb, DISTMIND_A_VGPU_BUSY, busy) ||
-		 put_u64(skb, DISTMIND_A_VGPU_WAIT, atomic64_read(&stats->wait_ns)) ||
-		 put_u64(skb, DISTMIND_A_VGPU_PREEMPTIONS, atomic64_read(&stats->preemptions)) ||
-		 put_u64(skb, DISTMIND_A_VGPU_MISSES, atomic64_read(&stats->misses)) ||
+		 nl_put_u64(skb, DISTMIND_A_VGPU_JOBS, atomic64_read(&stats->jobs)) ||
+		 nl_put_u64(skb, DISTMIND_A_VGPU_FAILED_JOBS, atomic64_read(&stats->failed)) ||
+		 nl_put_u64(skb, DISTMIND_A_VGPU_BUSY, busy) ||
+		 nl_put_u64(skb, DISTMIND_A_VGPU_WAIT, atomic64_read(&stats->wait_ns)) ||
+		 nl_put_u64(skb, DISTMIND_A_VGPU_PREEMPTIONS, atomic64_read(&stats->preemptions)) ||
+		 nl_put_u64(skb, DISTMIND_A_VGPU_MISSES, atomic64_read(&stats->misses)) ||
 		 nla_put_u32(skb, DISTMIND_A_VGPU_QUEUED, atomic64_read(&stats->queued)) ||
 		 nla_put_u32(skb, DISTMIND_A_VGPU_RUNNING, atomic64_read(&stats->running)) ||
-		 put_u64(skb, DISTMIND_A_VGPU_REQUESTS, requests.ended) ||
-		 put_u64(skb, DISTMIND_A_VGPU_FAILED_REQUESTS, requests.failed) ||
+		 nl_put_u64(skb, DISTMIND_A_VGPU_REQUESTS, requests.ended) ||
+		 nl_put_u64(skb, DISTMIND_A_VGPU_FAILED_REQUESTS, requests.failed) ||
 		 nla_put_u32(skb, DISTMIND_A_VGPU_OPEN_REQUESTS, requests.open) ||
 		 nla_put(skb, DISTMIND_A_VGPU_REQUEST_LATENCY, sizeof(requests.latency),
 			 requests.latency) ||
@@ -229,8 +224,8 @@ static bool fill_buffer(struct sk_buff *skb, void *object, struct sk_buff *asker
 	return !(nla_put_u32(skb, DISTMIND_A_BUFFER_ID, buffer->id) ||
 		 nla_put_u32(skb, DISTMIND_A_BUFFER_VGPU, buffer->vgpu->id) ||
 		 nla_put_u32(skb, DISTMIND_A_BUFFER_GPU, buffer->gpu_id) ||
-		 put_u64(skb, DISTMIND_A_BUFFER_SIZE, distmind_buffer_size(buffer)) ||
-		 put_u64(skb, DISTMIND_A_BUFFER_OFFSET, distmind_buffer_offset(buffer)) ||
+		 nl_put_u64(skb, DISTMIND_A_BUFFER_SIZE, distmind_buffer_size(buffer)) ||
+		 nl_put_u64(skb, DISTMIND_A_BUFFER_OFFSET, distmind_buffer_offset(buffer)) ||
 		 nla_put_u32(skb, DISTMIND_A_BUFFER_KIND, buffer->kind) ||
 		 (all && nla_put_u32(skb, DISTMIND_A_BUFFER_PINS, READ_ONCE(buffer->pins))) ||
 		 (all && nla_put_u32(skb, DISTMIND_A_BUFFER_EXPORTS,
@@ -255,10 +250,10 @@ static bool fill_claim(struct sk_buff *skb, void *object, struct sk_buff *asker)
 			     from_kuid_munged(&init_user_ns, owner->uid)) ||
 		 nla_put_u32(skb, DISTMIND_A_CLAIM_GID,
 			     from_kgid_munged(&init_user_ns, owner->gid)) ||
-		 put_u64(skb, DISTMIND_A_CLAIM_MEMORY, claim->settings.memory) ||
+		 nl_put_u64(skb, DISTMIND_A_CLAIM_MEMORY, claim->settings.memory) ||
 		 nla_put_u32(skb, DISTMIND_A_CLAIM_SHARE, claim->settings.share) ||
 		 nla_put_u32(skb, DISTMIND_A_CLAIM_CLASS, claim->settings.class) ||
-		 put_u64(skb, DISTMIND_A_CLAIM_OBJECTIVE, claim->settings.objective_ns) ||
+		 nl_put_u64(skb, DISTMIND_A_CLAIM_OBJECTIVE, claim->settings.objective_ns) ||
 		 nla_put_u32(skb, DISTMIND_A_CLAIM_COUNT, claim->count) ||
 		 nla_put_u32(skb, DISTMIND_A_CLAIM_FLAGS, claim->flags) ||
 		 nla_put_u32(skb, DISTMIND_A_CLAIM_REMAINING, max_t(s64, remaining, 0)));
@@ -322,9 +317,9 @@ void distmind_netlink_notify_preempt(const struct distmind_preempt *preempt, u64
 	    nla_put_u32(msg, DISTMIND_A_PREEMPT_GPU, preempt->gpu) ||
 	    nla_put_u32(msg, DISTMIND_A_PREEMPT_LANE, preempt->lane) ||
 	    nla_put_u32(msg, DISTMIND_A_PREEMPT_VGPU, preempt->vgpu) ||
-	    put_u64(msg, DISTMIND_A_PREEMPT_JOB, preempt->job) ||
+	    nl_put_u64(msg, DISTMIND_A_PREEMPT_JOB, preempt->job) ||
 	    (preempt->rung == DISTMIND_PREEMPT_RUNG_YIELDED &&
-	     put_u64(msg, DISTMIND_A_PREEMPT_LATENCY, latency_ns)) ||
+	     nl_put_u64(msg, DISTMIND_A_PREEMPT_LATENCY, latency_ns)) ||
 	    (preempt->rung == DISTMIND_PREEMPT_RUNG_HOOK &&
 	     nla_put_s32(msg, DISTMIND_A_PREEMPT_RESULT, preempt->result))) {
 		nlmsg_free(msg);

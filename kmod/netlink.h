@@ -12,6 +12,12 @@ struct distmind_vgpu;
 
 extern struct genl_family distmind_netlink_family;
 
+/* Aligned to 4 bytes: who reads it copies it. */
+static inline int nl_put_u64(struct sk_buff *skb, int type, u64 value)
+{
+	return nla_put(skb, type, sizeof(value), &value);
+}
+
 bool distmind_netlink_may_see(struct sk_buff *claim, kuid_t uid);
 
 void distmind_netlink_notify_gpu(u8 cmd, struct distmind_gpu *gpu);

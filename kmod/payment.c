@@ -26,8 +26,8 @@
 #include "payment.h"
 #include "vgpu.h"
 
-static struct distmind_payment *find(struct distmind_buffer *buffer,
-				     const struct distmind_vgpu *vgpu)
+static struct distmind_payment *payment_find(struct distmind_buffer *buffer,
+					     const struct distmind_vgpu *vgpu)
 {
 	struct distmind_payment *payment;
 
@@ -53,7 +53,7 @@ struct distmind_payment *distmind_payment_create(struct distmind_buffer *buffer,
 	made->buffer = buffer;
 	made->vgpu = vgpu;
 	spin_lock(&buffer->payments_lock);
-	payment = find(buffer, vgpu);
+	payment = payment_find(buffer, vgpu);
 	if (payment) {
 		refcount_inc(&payment->ref);
 	} else {

@@ -81,7 +81,7 @@ struct distmind_job *distmind_queue_take_ended(struct distmind_queue *queue, u32
 }
 
 /* At the expense of who submits to it. */
-static void settle(struct distmind_chore *chore)
+static void queue_settle(struct distmind_chore *chore)
 {
 	struct distmind_queue *queue = container_of(chore, struct distmind_queue, settle);
 	LIST_HEAD(ended);
@@ -215,7 +215,7 @@ struct distmind_queue *distmind_queue_create(struct distmind_tenant *tenant,
 	INIT_LIST_HEAD(&queue->jobs);
 	INIT_LIST_HEAD(&queue->room.in_tenant);
 	INIT_LIST_HEAD(&queue->ended);
-	distmind_chore_init(&queue->settle, settle);
+	distmind_chore_init(&queue->settle, queue_settle);
 	distmind_chore_init(&queue->tell, tell);
 	mutex_init(&queue->eventfd_lock);
 	spin_lock(&sched->lock);

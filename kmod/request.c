@@ -76,7 +76,7 @@ void distmind_request_put(struct distmind_request *request)
 	kref_put(&request->ref, request_release);
 }
 
-static int compare(u64 client, u64 id, const struct rb_node *node)
+static int request_compare(u64 client, u64 id, const struct rb_node *node)
 {
 	const struct distmind_request *request = rb_entry(node, struct distmind_request, node);
 
@@ -94,7 +94,7 @@ static struct rb_node **find_place(struct distmind_requests *requests, u64 clien
 
 	*parent = NULL;
 	while (*place) {
-		order = compare(client, id, *place);
+		order = request_compare(client, id, *place);
 		if (!order)
 			break;
 		*parent = *place;
@@ -104,7 +104,7 @@ static struct rb_node **find_place(struct distmind_requests *requests, u64 clien
 }
 
 /* It has ended: it is counted, and leaves the tree, which may have held it last. */
-static void request_end(struct distmind_request *request)
+static void request_finish(struct distmind_request *request)
 {
 	struct distmind_requests *requests = requests_of(request);
 	struct distmind_request_stats *stats = &requests->stats;
@@ -246,7 +246,7 @@ void distmind_request_leave(struct distmind_request *request)
 	request->joining--;
 	if (is_over(request) ||
 	    (!request->begun && !request->joining && !RB_EMPTY_NODE(&request->node)))
-		request_end(request);
+		request_finish(request);
 	spin_unlock(&requests->lock);
 	distmind_request_put(request);
 }
@@ -309,7 +309,7 @@ int distmind_request_close(struct distmind_vgpu *vgpu, u64 client, u64 id)
 		request->last = true;
 		request_account(request, ktime_get_ns());
 		if (is_over(request))
-			request_end(request);
+			request_finish(request);
 	}
 	spin_unlock(&requests->lock);
 	return err;
@@ -328,7 +328,7 @@ void distmind_requests_close(struct distmind_vgpu *vgpu, u64 client)
 		next = *find_place(requests, client, id, &parent);
 		/* If there is none of that number, what comes after it is behind its place. */
 		if (!next && parent)
-			next = compare(client, id, parent) < 0 ? parent : rb_next(parent);
+			next = request_compare(client, id, parent) < 0 ? parent : rb_next(parent);
 		request = rb_entry_safe(next, struct distmind_request, node);
 		if (!request || request->client != client) {
 			spin_unlock(&requests->lock);
@@ -338,7 +338,7 @@ void distmind_requests_close(struct distmind_vgpu *vgpu, u64 client)
 		request->last = true;
 		request_account(request, ktime_get_ns());
 		if (is_over(request))
-			request_end(request);
+			request_finish(request);
 		spin_unlock(&requests->lock);
 		if (!++id)
 			return;
@@ -358,7 +358,7 @@ struct distmind_turn *distmind_turn_create(struct distmind_queue *queue)
 	return turn;
 }
 
-static struct distmind_turn *turn_at(struct rb_node *node)
+static struct distmind_turn *request_turn_at(struct rb_node *node)
 {
 	return rb_entry_safe(node, struct distmind_turn, in_request);
 }
@@ -376,7 +376,7 @@ bool distmind_request_add_turn(struct distmind_job *job)
 	spin_lock(&requests_of(request)->lock);
 	while (*place) {
 		parent = *place;
-		first = turn_at(parent);
+		first = request_turn_at(parent);
 		if (first->queue == turn->queue)
 			break;
 		place = turn->queue < first->queue ? &parent->rb_left : &parent->rb_right;
@@ -437,7 +437,7 @@ struct distmind_turn *distmind_request_next_turn(struct distmind_request *reques
 	spin_lock(&requests_of(request)->lock);
 	node = request->turns.rb_node;
 	while (node) {
-		here = turn_at(node);
+		here = request_turn_at(node);
 		if ((unsigned long)here->queue > after) {
 			turn = here;
 			node = node->rb_left;
@@ -446,7 +446,7 @@ struct distmind_turn *distmind_request_next_turn(struct distmind_request *reques
 		}
 	}
 	while (turn && (&turn->queue->tenant->gpu->sched != sched || turn->queue->error))
-		turn = turn_at(rb_next(&turn->in_request));
+		turn = request_turn_at(rb_next(&turn->in_request));
 	spin_unlock(&requests_of(request)->lock);
 	return turn;
 }
@@ -540,6 +540,6 @@ void distmind_request_job_ended(struct distmind_job *job, int error)
 	if (!request->error)
 		request->error = error;
 	if (is_over(request))
-		request_end(request);
+		request_finish(request);
 	spin_unlock(&requests_of(request)->lock);
 }

@@ -75,11 +75,6 @@ static const u32 limits[DISTMIND_ROOM__COUNT] = {
 	[DISTMIND_ROOM_HUNG] = 8,
 };
 
-static struct distmind_gpu *gpu_of(struct distmind_sched *sched)
-{
-	return container_of(sched, struct distmind_gpu, sched);
-}
-
 static u32 rank_of(const struct distmind_queue *queue)
 {
 	return queue->entity.tenant->rank;
@@ -138,7 +133,7 @@ static void ask_lanes(struct distmind_sched *sched, const struct distmind_queue 
 
 			if (!(lanes & ~gone & BIT(i)) || rank_of(lane->job->queue) != rank)
 				continue;
-			if (distmind_residency_fits(gpu_of(sched), first_job(claim), gone))
+			if (distmind_residency_fits(distmind_gpu_of(sched), first_job(claim), gone))
 				return;
 			gone |= BIT(i);
 			if (sched->policy[lane->kind].policy != &policy_fifo)
@@ -173,7 +168,7 @@ static void give_claim(struct distmind_sched *sched, u64 now)
 		lanes = making_way(sched, queue, now);
 		if (!lanes || ++tried[rank] > CLAIMS_TRIED)
 			continue;
-		if (distmind_residency_fits(gpu_of(sched), first_job(queue), lanes))
+		if (distmind_residency_fits(distmind_gpu_of(sched), first_job(queue), lanes))
 			claim = queue;
 		else
 			tenant->room_round = sched->room_rounds[rank];
@@ -193,7 +188,7 @@ static void set_ready(struct distmind_queue *queue, bool ready)
 	queue->room.ready = ready;
 }
 
-static void take_out(struct distmind_sched *sched, struct distmind_queue *queue)
+static void queue_take_out(struct distmind_sched *sched, struct distmind_queue *queue)
 {
 	struct distmind_tenant *tenant = queue->tenant;
 
@@ -215,7 +210,7 @@ void distmind_room_leave(struct distmind_sched *sched, struct distmind_queue *qu
 {
 	lockdep_assert_held(&sched->lock);
 	if (distmind_room_is_waiting(&queue->room))
-		take_out(sched, queue);
+		queue_take_out(sched, queue);
 	if (queue->room.ready) {
 		set_ready(queue, false);
 		distmind_room_changed(sched);
@@ -247,7 +242,7 @@ static void make_ready(struct distmind_sched *sched, struct distmind_queue *queu
 {
 	LIST_HEAD(none);
 
-	take_out(sched, queue);
+	queue_take_out(sched, queue);
 	set_ready(queue, true);
 	if (sched->room_claim == queue) {
 		sched->room_claim_until = now + POLICY_WINDOW_NS;
@@ -338,8 +333,8 @@ bool distmind_room_allows(struct distmind_sched *sched, const struct distmind_la
 		return true;
 	/* Does it fit without this one, and not with it? */
 	lanes = making_way(sched, claim, now) | BIT(distmind_lane_index(sched, lane));
-	return !distmind_residency_fits(gpu_of(sched), first_job(claim), lanes) ||
-	       distmind_residency_fits(gpu_of(sched), first_job(claim),
+	return !distmind_residency_fits(distmind_gpu_of(sched), first_job(claim), lanes) ||
+	       distmind_residency_fits(distmind_gpu_of(sched), first_job(claim),
 				       lanes & ~BIT(distmind_lane_index(sched, lane)));
 }
 
@@ -397,7 +392,8 @@ void distmind_room_advance(struct distmind_sched *sched, u64 now)
 		return;
 	sched->room_is_new = false;
 	if (claim && distmind_room_is_waiting(&claim->room) &&
-	    distmind_residency_look(gpu_of(sched), first_job(claim), false, &claim->room) > 0)
+	    distmind_residency_look(distmind_gpu_of(sched), first_job(claim), false,
+				    &claim->room) > 0)
 		make_ready(sched, claim, now);
 }
 
@@ -426,8 +422,8 @@ static bool look_at_queue(struct distmind_sched *sched, struct distmind_queue *q
 	u64 due;
 	int ret;
 
-	ret = distmind_residency_look(gpu_of(sched), first_job(queue), now >= room->again_ns,
-				      room);
+	ret = distmind_residency_look(distmind_gpu_of(sched), first_job(queue),
+				      now >= room->again_ns, room);
 	if (ret > 0 && (!claim || claim == queue || rank_of(queue) > rank_of(claim)) &&
 	    (claim == queue || queue->tenant->room_ready < sched->lane_count)) {
 		make_ready(sched, queue, now);

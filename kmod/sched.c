@@ -49,11 +49,6 @@
 /* Queues that a pick sends to wait for room, without a try; see room.c. */
 #define KEPT_AT_ONCE	8
 
-static struct distmind_gpu *gpu_of(struct distmind_sched *sched)
-{
-	return container_of(sched, struct distmind_gpu, sched);
-}
-
 static u64 earlier(u64 a, u64 b)
 {
 	return a && b ? min(a, b) : a + b;
@@ -488,9 +483,9 @@ static void work_due(struct work_struct *work)
 	spin_unlock(&sched->lock);
 	distmind_job_end_all(&ended);
 	if (!answers)
-		distmind_gpu_lose(gpu_of(sched));
+		distmind_gpu_lose(distmind_gpu_of(sched));
 	else if (changed)
-		distmind_gpu_tell(gpu_of(sched));
+		distmind_gpu_tell(distmind_gpu_of(sched));
 }
 
 /* Up to now: with what is on the lanes. */

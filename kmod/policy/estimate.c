@@ -12,7 +12,7 @@
 #define FRACTION_BITS	8
 #define WEIGHT_BITS	3
 
-static struct policy_estimate *find(struct policy_estimates *estimates, u32 number)
+static struct policy_estimate *estimate_find(struct policy_estimates *estimates, u32 number)
 {
 	struct policy_estimate *estimate = estimates->entries;
 	u32 i;
@@ -26,7 +26,7 @@ static struct policy_estimate *find(struct policy_estimates *estimates, u32 numb
 	return NULL;
 }
 
-static struct policy_estimate *evict(struct policy_estimates *estimates)
+static struct policy_estimate *estimate_evict(struct policy_estimates *estimates)
 {
 	struct policy_estimate *estimate = estimates->entries, *oldest = estimate;
 	u32 i;
@@ -42,7 +42,7 @@ static struct policy_estimate *evict(struct policy_estimates *estimates)
 
 u64 policy_estimates_get(struct policy_estimates *estimates, u32 number, u32 blocks)
 {
-	struct policy_estimate *estimate = find(estimates, number);
+	struct policy_estimate *estimate = estimate_find(estimates, number);
 
 	if (!estimate)
 		return 0;
@@ -55,7 +55,7 @@ u64 policy_estimates_get(struct policy_estimates *estimates, u32 number, u32 blo
 void policy_estimates_update(struct policy_estimates *estimates, u32 number, u32 blocks,
 			     u64 ran_ns)
 {
-	struct policy_estimate *estimate = find(estimates, number);
+	struct policy_estimate *estimate = estimate_find(estimates, number);
 	u64 block = min(ran_ns, POLICY_RUN_MAX) << FRACTION_BITS;
 
 	/* 0 marks a free entry. */
@@ -65,7 +65,7 @@ void policy_estimates_update(struct policy_estimates *estimates, u32 number, u32
 		estimate->block = max_t(u64, estimate->block + (block >> WEIGHT_BITS), 1);
 		return;
 	}
-	estimate = evict(estimates);
+	estimate = estimate_evict(estimates);
 	estimate->operation = number;
 	estimate->used = ++estimates->looks;
 	estimate->block = block;
@@ -73,7 +73,7 @@ void policy_estimates_update(struct policy_estimates *estimates, u32 number, u32
 
 u64 policy_estimate_get(struct policy_tenant *tenant, u32 operation, u32 blocks)
 {
-	if (!find(&tenant->estimates, operation))
+	if (!estimate_find(&tenant->estimates, operation))
 		return UNKNOWN_NS;
 	return policy_estimates_get(&tenant->estimates, operation, blocks);
 }

@@ -22,13 +22,13 @@
 /* Tokens are lane time in this fraction of a nanosecond, so that nothing is rounded. */
 #define TOKENS_PER_NS	((s64)DISTMIND_SHARE_WHOLE * BURST)
 
-static bool is_limited(const struct policy_sched *sched, const struct policy_tenant *tenant)
+static bool tenant_is_limited(const struct policy_sched *sched, const struct policy_tenant *tenant)
 {
 	return tenant->settings.capped ||
 	       (sched->policy->precedence && tenant->settings.class == DISTMIND_CLASS_LATENCY);
 }
 
-static void refill(struct policy_tenant *tenant, u64 now)
+static void tenant_refill(struct policy_tenant *tenant, u64 now)
 {
 	u64 passed = now - tenant->refilled_ns;
 	s64 room = tenant->depth - tenant->reserved - tenant->tokens;
@@ -54,7 +54,7 @@ void policy_limit_set(struct policy_sched *sched, struct policy_tenant *tenant, 
 	if (fresh)
 		tenant->refilled_ns = now;
 	else
-		refill(tenant, now);
+		tenant_refill(tenant, now);
 	if (tenant->settings.capped) {
 		tenant->rate = whole * (BURST - 1);
 		tenant->depth = whole * POLICY_WINDOW_NS;
@@ -69,12 +69,12 @@ void policy_limit_set(struct policy_sched *sched, struct policy_tenant *tenant, 
 /* Brings @throttled and @over up to date. */
 void policy_limit_update(struct policy_sched *sched, struct policy_tenant *tenant, u64 now)
 {
-	if (!is_limited(sched, tenant)) {
+	if (!tenant_is_limited(sched, tenant)) {
 		tenant->throttled = false;
 		tenant->over = false;
 		return;
 	}
-	refill(tenant, now);
+	tenant_refill(tenant, now);
 	if (tenant->settings.capped) {
 		tenant->throttled = tenant->tokens <= 0 ||
 				    (tenant->throttled && tenant->tokens < tenant->depth / 2);
@@ -105,9 +105,9 @@ u64 policy_limit_full_at(struct policy_sched *sched, struct policy_tenant *tenan
 {
 	s64 missing;
 
-	if (!is_limited(sched, tenant))
+	if (!tenant_is_limited(sched, tenant))
 		return now;
-	refill(tenant, now);
+	tenant_refill(tenant, now);
 	missing = tenant->depth - tenant->tokens - tenant->reserved;
 	return missing > 0 ? now + div64_u64(missing + tenant->rate - 1, tenant->rate) : now;
 }
@@ -118,7 +118,7 @@ void policy_limit_empty(struct policy_sched *sched, struct policy_tenant *tenant
 {
 	u64 wait;
 
-	if (!is_limited(sched, tenant) || !policy_before(now, full_ns))
+	if (!tenant_is_limited(sched, tenant) || !policy_before(now, full_ns))
 		return;
 	wait = min(full_ns - now, div64_u64(POLICY_FAR, tenant->rate));
 	tenant->tokens = tenant->depth - (s64)(wait * tenant->rate);
@@ -144,7 +144,7 @@ static void reserve(struct policy_sched *sched, struct policy_entity *entity, u6
 	entity->budget_ns = ran_ns + max(div64_u64(slice, TOKENS_PER_NS), POLICY_LIMIT_SLICE_NS);
 }
 
-static void settle(struct policy_entity *entity, u64 ran_ns)
+static void entity_settle(struct policy_entity *entity, u64 ran_ns)
 {
 	struct policy_tenant *tenant = entity->tenant;
 	s64 ran = min(ran_ns, POLICY_RUN_MAX) - entity->settled_ns;
@@ -163,7 +163,7 @@ void policy_limit_start(struct policy_sched *sched, struct policy_entity *entity
 	entity->reserved = 0;
 	entity->settled_ns = 0;
 	entity->budget_ns = 0;
-	if (is_limited(sched, tenant))
+	if (tenant_is_limited(sched, tenant))
 		reserve(sched, entity, 0);
 }
 
@@ -173,10 +173,10 @@ bool policy_limit_extend(struct policy_sched *sched, struct policy_entity *entit
 	struct policy_tenant *tenant = entity->tenant;
 	u64 ran = min(policy_ran(entity, now), POLICY_RUN_MAX);
 
-	refill(tenant, now);
-	settle(entity, ran);
+	tenant_refill(tenant, now);
+	entity_settle(entity, ran);
 	entity->settled_ns = ran;
-	if (!is_limited(sched, tenant))
+	if (!tenant_is_limited(sched, tenant))
 		return true;
 	if (tenant->settings.capped && tenant->tokens <= 0)
 		return false;
@@ -187,8 +187,8 @@ bool policy_limit_extend(struct policy_sched *sched, struct policy_entity *entit
 void policy_limit_done(struct policy_sched *sched, struct policy_entity *entity, u64 ran_ns,
 		       u64 now)
 {
-	if (!is_limited(sched, entity->tenant) && !entity->reserved)
+	if (!tenant_is_limited(sched, entity->tenant) && !entity->reserved)
 		return;
-	refill(entity->tenant, now);
-	settle(entity, ran_ns);
+	tenant_refill(entity->tenant, now);
+	entity_settle(entity, ran_ns);
 }

@@ -38,7 +38,7 @@ static bool turn_compute(struct policy_turn *turn, bool exit)
 
 RB_DECLARE_CALLBACKS(static, turns, struct policy_turn, node, least, turn_compute)
 
-static struct policy_turn *turn_at(struct rb_node *node)
+static struct policy_turn *line_turn_at(struct rb_node *node)
 {
 	return rb_entry_safe(node, struct policy_turn, node);
 }
@@ -90,23 +90,23 @@ void policy_line_went(struct policy_line *line, u64 work_ns)
 
 u64 policy_line_due(const struct policy_line *line)
 {
-	const struct policy_turn *root = turn_at(line->turns.rb_node);
+	const struct policy_turn *root = line_turn_at(line->turns.rb_node);
 
 	return root ? root->least.due_ns : U64_MAX;
 }
 
 bool policy_line_shortest(const struct policy_line *line, u64 *request_ns, u64 *left_ns)
 {
-	struct policy_turn *turn = turn_at(line->turns.rb_node), *below;
+	struct policy_turn *turn = line_turn_at(line->turns.rb_node), *below;
 	u64 key;
 
 	if (!turn)
 		return false;
 	key = turn->least.key;
 	while (turn->own.key != key) {
-		below = turn_at(turn->node.rb_left);
+		below = line_turn_at(turn->node.rb_left);
 		if (!below || below->least.key != key)
-			below = turn_at(turn->node.rb_right);
+			below = line_turn_at(turn->node.rb_right);
 		turn = below;
 	}
 	*request_ns = turn->request_ns;
