@@ -216,7 +216,7 @@ u64 distmind_ladder_lost_at(const struct distmind_sched *sched)
 	return failed ? last : 0;
 }
 
-/* The request to yield has been ignored for too long, or who has the job has stopped. */
+/* It was asked to yield and has not for too long, or who has the job has stopped. */
 static void fail_hanging(struct distmind_sched *sched, struct distmind_lane *lane, u64 now,
 			 struct list_head *ended)
 {

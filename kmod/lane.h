@@ -20,7 +20,7 @@ struct vm_area_struct;
  * struct distmind_lane - a slot on which a gpu runs one job at a time
  * @sched: which it is part of
  * @kind: enum distmind_lane_kind
- * @page: what its engine sees: the request to yield
+ * @page: what its engine sees: whether it is asked to yield
  * @job: what is on it, or NULL
  * @state: what can happen to it; changes by distmind_lane_step()
  * @lent: whose grant has the lane, or NULL; also when the job was failed, until the

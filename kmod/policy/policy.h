@@ -35,8 +35,8 @@
  *
  *  - All: a lane that was asked is counted on for P. If it is not free by then,
  *    another one is asked for whoever waits, if there is one that would be asked
- *    without it. So a lane that ignores its request holds nobody up for more than
- *    P: with n of them J is at most n * P plus the J of the others. What never
+ *    without it. So a lane that does not yield when asked holds nobody up for more
+ *    than P: with n of them J is at most n * P plus the J of the others. What never
  *    yields (@unyielding) is not asked and not counted on.
  *
  *  - All: who waits for an entity can lend it its own place, see policy_lend().

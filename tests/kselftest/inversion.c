@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Who must not wait for whom: what policy.h promises, on lanes. The engine is threads of
- * the test. A launch is blocks of a millisecond; one of operation DEAF does not look at
- * the request to yield.
+ * the test. A launch is blocks of a millisecond; one of operation DEAF does not look
+ * whether it is asked to yield.
  */
 #include <sys/eventfd.h>
 #include <time.h>

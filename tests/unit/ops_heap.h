@@ -218,14 +218,14 @@ static inline void ask(void *arg, const struct op_work *work)
 
 static inline void run_in_pieces(const struct op_call *call)
 {
-	uint32_t request = 0;
-	struct op_yield yield = { .request = &request, .block_end = ask, .arg = &request };
+	uint32_t asked = 0;
+	struct op_yield yield = { .asked = &asked, .block_end = ask, .arg = &asked };
 	uint64_t cookie = 0;
 
 	for (uint64_t block = 1; block < call->blocks; block++) {
 		assert_int_equal(call_run(call, &cookie, &yield), OP_YIELDED);
 		assert_int_equal(cookie, block);
-		request = 0;
+		asked = 0;
 	}
 	assert_int_equal(call_run(call, &cookie, &yield), OP_DONE);
 	assert_int_equal(cookie, call->blocks);

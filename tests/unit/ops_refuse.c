@@ -312,8 +312,8 @@ static void a_nop_may_have_no_blocks(void **state)
 static void a_call_gets_on_though_it_is_always_asked_to_yield(void **state)
 {
 	const struct op_call *call = &good[DISTMIND_OP_NOP];
-	uint32_t request = 1;
-	struct op_yield yield = { .request = &request };
+	uint32_t asked = 1;
+	struct op_yield yield = { .asked = &asked };
 	uint64_t cookie = 0;
 
 	(void)state;

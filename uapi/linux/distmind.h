@@ -144,7 +144,7 @@ struct distmind_acquire {
 #define DISTMIND_NUMA_ANY		(-1)
 
 /* What an engine can do beyond running jobs. */
-#define DISTMIND_ENGINE_YIELDS		0x1U	/* looks at the request to yield */
+#define DISTMIND_ENGINE_YIELDS		0x1U	/* looks whether it is asked to yield */
 #define DISTMIND_ENGINE_LENDS		0x2U	/* lanes may be lent to processes by grants */
 #define DISTMIND_ENGINE__ALL		(DISTMIND_ENGINE_YIELDS | DISTMIND_ENGINE_LENDS)
 

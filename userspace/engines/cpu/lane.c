@@ -65,7 +65,7 @@ static int run_launch(struct lane *lane, const struct distmind_engine_job *job, 
 		.reason = reason,
 	};
 	struct op_yield yield = {
-		.request = &lane->page->yield,
+		.asked = &lane->page->yield,
 		.block_end = profile_is_paced(lane->profile) ? pace_block : NULL,
 		.arg = lane,
 	};

@@ -202,8 +202,8 @@ int op_run(const struct op_call *call, uint64_t *cookie, const struct op_yield *
 			yield->block_end(yield->arg, &work);
 		}
 		block++;
-		if (block < call->blocks && yield && yield->request &&
-		    __atomic_load_n(yield->request, __ATOMIC_ACQUIRE)) {
+		if (block < call->blocks && yield && yield->asked &&
+		    __atomic_load_n(yield->asked, __ATOMIC_ACQUIRE)) {
 			*cookie = block;
 			return OP_YIELDED;
 		}

@@ -46,8 +46,8 @@ struct op_work {
 
 /* What happens between two blocks. */
 struct op_yield {
-	const uint32_t *request; /* others set it to non-zero to ask; or NULL */
-	/* Called after each block; the request is looked at after it. Or NULL. */
+	const uint32_t *asked; /* others set it to non-zero to ask; or NULL */
+	/* Called after each block; @asked is looked at after it. Or NULL. */
 	void (*block_end)(void *arg, const struct op_work *work);
 	void *arg;
 };
