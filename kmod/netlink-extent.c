@@ -16,13 +16,13 @@
 #define REPLY_SIZE 8192
 
 /* Returns a reference, if the sender may see it. */
-static struct distmind_buffer *find_buffer(struct sk_buff *claim, const struct nlattr *attr)
+static struct distmind_buffer *find_buffer(struct sk_buff *asker, const struct nlattr *attr)
 {
 	unsigned long id = nla_get_u32(attr), found = id;
 	struct distmind_buffer *buffer = distmind_buffer_from(&found);
 
 	if (buffer &&
-	    (found != id || !distmind_netlink_may_see(claim, buffer->vgpu->owner.uid))) {
+	    (found != id || !distmind_netlink_may_see(asker, buffer->vgpu->owner.uid))) {
 		distmind_buffer_put(buffer);
 		buffer = NULL;
 	}

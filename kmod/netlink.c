@@ -58,11 +58,11 @@ struct genl_family distmind_netlink_family __ro_after_init = {
 
 static struct genl_family *const family = &distmind_netlink_family;
 
-/* Whether who sent @claim may see what belongs to @uid. */
-bool distmind_netlink_may_see(struct sk_buff *claim, kuid_t uid)
+/* Whether @asker, a message, comes from somebody who may see what belongs to @uid. */
+bool distmind_netlink_may_see(struct sk_buff *asker, kuid_t uid)
 {
-	return uid_eq(NETLINK_CB(claim).creds.uid, uid) ||
-	       netlink_capable(claim, CAP_NET_ADMIN);
+	return uid_eq(NETLINK_CB(asker).creds.uid, uid) ||
+	       netlink_capable(asker, CAP_NET_ADMIN);
 }
 
 /*
@@ -371,7 +371,7 @@ struct kind {
 	struct mutex *lock; /* see above */
 	void *(*from)(unsigned long *id);
 	void (*put)(void *object);
-	bool (*visible)(struct sk_buff *claim, void *object);
+	bool (*visible)(struct sk_buff *asker, void *object);
 	bool (*fill)(struct sk_buff *skb, void *object, struct sk_buff *asker);
 };
 
@@ -380,7 +380,7 @@ static void *gpu_from(unsigned long *id)
 	return distmind_table_from(&distmind_gpus, id);
 }
 
-static bool gpu_visible(struct sk_buff *claim, void *object)
+static bool gpu_visible(struct sk_buff *asker, void *object)
 {
 	return true;
 }
@@ -400,11 +400,11 @@ static void *vgpu_from(unsigned long *id)
 	return distmind_table_from(&distmind_vgpus, id);
 }
 
-static bool vgpu_visible(struct sk_buff *claim, void *object)
+static bool vgpu_visible(struct sk_buff *asker, void *object)
 {
 	struct distmind_vgpu *vgpu = object;
 
-	return distmind_netlink_may_see(claim, vgpu->owner.uid);
+	return distmind_netlink_may_see(asker, vgpu->owner.uid);
 }
 
 static const struct kind vgpu_kind = {
@@ -427,14 +427,14 @@ static void buffer_put(void *object)
 	distmind_buffer_put(object);
 }
 
-static bool buffer_visible(struct sk_buff *claim, void *object)
+static bool buffer_visible(struct sk_buff *asker, void *object)
 {
 	struct distmind_buffer *buffer = object;
 	struct payers payers;
 
-	if (distmind_netlink_may_see(claim, buffer->vgpu->owner.uid))
+	if (distmind_netlink_may_see(asker, buffer->vgpu->owner.uid))
 		return true;
-	find_payers(buffer, claim, &payers);
+	find_payers(buffer, asker, &payers);
 	return payers.count;
 }
 
@@ -453,11 +453,11 @@ static void *claim_from(unsigned long *id)
 	return distmind_table_from(&distmind_claims, id);
 }
 
-static bool claim_visible(struct sk_buff *skb, void *object)
+static bool claim_visible(struct sk_buff *asker, void *object)
 {
 	struct distmind_claim *claim = object;
 
-	return distmind_netlink_may_see(skb, claim->owner.uid);
+	return distmind_netlink_may_see(asker, claim->owner.uid);
 }
 
 static const struct kind claim_kind = {
@@ -548,7 +548,7 @@ static int bad_id(struct genl_info *info, const char *message)
 	return -ENOENT;
 }
 
-static int get_one(struct sk_buff *claim, struct genl_info *info, const struct kind *kind)
+static int get_one(struct sk_buff *asker, struct genl_info *info, const struct kind *kind)
 {
 	struct sk_buff *msg = NULL;
 	unsigned long found;
@@ -564,10 +564,10 @@ static int get_one(struct sk_buff *claim, struct genl_info *info, const struct k
 		mutex_lock(kind->lock);
 	found = id;
 	object = kind->from(&found);
-	if (object && found == id && kind->visible(claim, object)) {
+	if (object && found == id && kind->visible(asker, object)) {
 		exists = true;
 		msg = build_message(info->snd_portid, info->snd_seq, kind->cmd, kind->fill, object,
-				    claim);
+				    asker);
 	}
 	if (object && kind->put)
 		kind->put(object);

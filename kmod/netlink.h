@@ -18,7 +18,7 @@ static inline int nl_put_u64(struct sk_buff *skb, int type, u64 value)
 	return nla_put(skb, type, sizeof(value), &value);
 }
 
-bool distmind_netlink_may_see(struct sk_buff *claim, kuid_t uid);
+bool distmind_netlink_may_see(struct sk_buff *asker, kuid_t uid);
 
 void distmind_netlink_notify_gpu(u8 cmd, struct distmind_gpu *gpu);
 void distmind_netlink_notify_vgpu(u8 cmd, struct distmind_vgpu *vgpu);

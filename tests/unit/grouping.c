@@ -47,9 +47,9 @@ static void model_destroy(struct model *model)
 
 static void the_same_rates_are_grouped_once(void **state)
 {
-	struct grouping_rates rates[GROUPING_CACHE + 1];
+	struct grouping_rates rates[GROUPING_RECENT + 1];
 	const struct grouping_group *made[COUNT(rates)];
-	struct grouping_cache cache = { 0 };
+	struct grouping_recent recent = { 0 };
 	struct model model;
 	int err = 0;
 
@@ -58,17 +58,18 @@ static void the_same_rates_are_grouped_once(void **state)
 	for (size_t i = 0; i < COUNT(rates); i++) {
 		rates[i] = (struct grouping_rates){ .network = 1e9, .spread = 0.1,
 						    .compute_ns = 1000000 * (i + 1) };
-		made[i] = grouping_cached(&cache, &model.image.manifest, &rates[i], &err)->groups;
+		made[i] = grouping_recent_get(&recent, &model.image.manifest, &rates[i],
+					      &err)->groups;
 		/* So it is again. */
-		assert_ptr_equal(grouping_cached(&cache, &model.image.manifest, &rates[i],
-						 &err)->groups, made[i]);
+		assert_ptr_equal(grouping_recent_get(&recent, &model.image.manifest, &rates[i],
+						     &err)->groups, made[i]);
 	}
 	/* All but the first are still there. */
 	for (size_t i = 1; i < COUNT(rates); i++)
-		assert_ptr_equal(grouping_cached(&cache, &model.image.manifest, &rates[i],
-						 &err)->groups, made[i]);
+		assert_ptr_equal(grouping_recent_get(&recent, &model.image.manifest, &rates[i],
+						     &err)->groups, made[i]);
 	assert_int_equal(err, 0);
-	grouping_cache_clear(&cache);
+	grouping_recent_clear(&recent);
 	model_destroy(&model);
 }
 
@@ -90,14 +91,14 @@ static void every_rate_is_another_grouping(void **state)
 	other[4].begin_cost *= 2;
 	other[5].compute_ns *= 2;
 	for (size_t i = 0; i < COUNT(other); i++) {
-		struct grouping_cache cache = { 0 };
+		struct grouping_recent recent = { 0 };
 		const struct grouping *one, *two;
 		int err;
 
-		one = grouping_cached(&cache, &model.image.manifest, &usual, &err);
-		two = grouping_cached(&cache, &model.image.manifest, &other[i], &err);
+		one = grouping_recent_get(&recent, &model.image.manifest, &usual, &err);
+		two = grouping_recent_get(&recent, &model.image.manifest, &other[i], &err);
 		assert_ptr_not_equal(one, two);
-		grouping_cache_clear(&cache);
+		grouping_recent_clear(&recent);
 	}
 	model_destroy(&model);
 }
@@ -105,8 +106,8 @@ static void every_rate_is_another_grouping(void **state)
 static void who_takes_one_may_change_it(void **state)
 {
 	const struct grouping_rates rates = { .network = 1e9, .compute_ns = 1 };
-	struct grouping_cache cache = { 0 };
-	const struct grouping *cached;
+	struct grouping_recent recent = { 0 };
+	const struct grouping *found;
 	struct grouping mine;
 	struct model model;
 	uint32_t before;
@@ -114,18 +115,18 @@ static void who_takes_one_may_change_it(void **state)
 
 	(void)state;
 	model_create(&model, 4, 20 << 20);
-	cached = grouping_cached(&cache, &model.image.manifest, &rates, &err);
-	before = cached->count;
-	assert_int_equal(grouping_take(&mine, &cache, &model.image.manifest, &rates), 0);
+	found = grouping_recent_get(&recent, &model.image.manifest, &rates, &err);
+	before = found->count;
+	assert_int_equal(grouping_take(&mine, &recent, &model.image.manifest, &rates), 0);
 	assert_int_equal(mine.count, before);
-	assert_memory_equal(mine.groups, cached->groups, before * sizeof(*mine.groups));
-	assert_int_equal(mine.predicted_ns, cached->predicted_ns);
+	assert_memory_equal(mine.groups, found->groups, before * sizeof(*mine.groups));
+	assert_int_equal(mine.predicted_ns, found->predicted_ns);
 	assert_int_equal(grouping_cut(&mine, &model.image.manifest, STAGING_GROUP_LEAST,
 				      UINT32_MAX), 0);
 	assert_true(mine.count > before);
-	assert_int_equal(cached->count, before);
+	assert_int_equal(found->count, before);
 	grouping_clear(&mine);
-	grouping_cache_clear(&cache);
+	grouping_recent_clear(&recent);
 	model_destroy(&model);
 }
 

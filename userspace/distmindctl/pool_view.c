@@ -101,7 +101,7 @@ static int fill(struct pool_view *view, const struct config *config)
 	for (uint32_t i = 0; i < view->vgpu_count && !err; i++) {
 		struct placement_need need = placement_records_need(&view->vgpus[i]);
 
-		if (!placement_records_is_cache(&view->vgpus[i]))
+		if (!placement_records_is_weights(&view->vgpus[i]))
 			placement_observe(&view->placement, &need);
 	}
 	return err;

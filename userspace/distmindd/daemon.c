@@ -84,7 +84,7 @@ static int work(struct daemon *daemon)
 
 	turns_name("claims and gpus");
 	ret = inventory_update(&daemon->inventory);
-	/* What the cache of weights gives up is there to be decided on at once. */
+	/* What the loaded weights give up is there to be decided on at once. */
 	if (!ret && daemon->models && weights_follow(&daemon->models->weights, &daemon->inventory))
 		ret = inventory_update(&daemon->inventory);
 	if (!ret)

@@ -91,7 +91,7 @@ struct placement_need placement_records_need(const struct distmind_vgpu_record *
 	};
 }
 
-bool placement_records_is_cache(const struct distmind_vgpu_record *record)
+bool placement_records_is_weights(const struct distmind_vgpu_record *record)
 {
 	return !record->uid && !record->pid &&
 	       !strncmp(record->name, DISTMIND_WEIGHTS_PREFIX, strlen(DISTMIND_WEIGHTS_PREFIX));
@@ -105,7 +105,7 @@ int placement_records_add_vgpu(struct placement_pool *pool,
 	const struct placement_gpu *row = &pool->gpus.rows[number];
 	int kind = placement_pool_find_kind(pool, gpu->kind);
 
-	if (placement_records_is_cache(record))
+	if (placement_records_is_weights(record))
 		return -ENOENT;
 	if (kind < 0)
 		return kind;

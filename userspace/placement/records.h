@@ -29,15 +29,15 @@ int placement_records_add_gpu(struct placement_pool *pool, const struct distmind
 			      const struct placement_rules *rules);
 
 /*
- * Is it one of distmindd's own, which hold its cache of weights? They are no tenants: what
- * tenants load is within their own quotas, and the rest of the cache goes when somebody
- * needs the room.
+ * Is it one of distmindd's own, which hold the weights that it has loaded? They are no
+ * tenants: what tenants load is within their own quotas, and weights that nobody uses go when
+ * somebody needs the room.
  */
-bool placement_records_is_cache(const struct distmind_vgpu_record *record);
+bool placement_records_is_weights(const struct distmind_vgpu_record *record);
 
 /*
  * A vgpu that is bound to the gpu of that number and record; it stays with the gpu's kind.
- * Returns the grant's number, -ENOMEM, or -ENOENT: it counts for nothing, as a cache does, or
+ * Returns the grant's number, -ENOMEM, or -ENOENT: it counts for nothing, as weights do, or
  * the pool had no room for the kind.
  */
 int placement_records_add_vgpu(struct placement_pool *pool,

@@ -33,7 +33,7 @@ struct planner_layer {
 	double flops;
 };
 
-/* Measured, not configured: a changed rate is a new plan for the next load. */
+/* Measured, not configured: a changed rate is a new grouping for the next load. */
 struct planner_rates {
 	double network;	      /* bytes/s */
 	double copy;	      /* host to device, bytes/s; 0: the network reaches the device */

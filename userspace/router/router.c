@@ -38,7 +38,7 @@ static int allocate(struct router *router)
 		return -ENOMEM;
 	router->models = calloc(router->model_count, sizeof(*router->models));
 	router->gpus = calloc(router->gpu_count, sizeof(*router->gpus));
-	router->plans = calloc(router->gpu_count, sizeof(*router->plans));
+	router->timetables = calloc(router->gpu_count, sizeof(*router->timetables));
 	router->link_free_ns = calloc(router->host_count, sizeof(*router->link_free_ns));
 	router->shelves = calloc(shelves, sizeof(*router->shelves));
 	router->copies = calloc(copies, sizeof(*router->copies));
@@ -46,7 +46,7 @@ static int allocate(struct router *router)
 	router->demand = calloc(router->model_count, sizeof(*router->demand));
 	router->gpu_copies = calloc(router->model_count, sizeof(*router->gpu_copies));
 	router->host_copies = calloc(router->model_count, sizeof(*router->host_copies));
-	if (!router->models || !router->gpus || !router->plans || !router->link_free_ns ||
+	if (!router->models || !router->gpus || !router->timetables || !router->link_free_ns ||
 	    !router->shelves || !router->copies || !router->listed || !router->demand ||
 	    !router->gpu_copies || !router->host_copies)
 		return -ENOMEM;
@@ -92,7 +92,7 @@ void router_destroy(struct router *router)
 		return;
 	free(router->models);
 	free(router->gpus);
-	free(router->plans);
+	free(router->timetables);
 	free(router->link_free_ns);
 	free(router->shelves);
 	free(router->copies);
@@ -148,18 +148,18 @@ uint64_t router_load(struct router *router, uint32_t gpu, const struct router_re
 void router_assign(struct router *router, uint32_t gpu, const struct router_request *request,
 		   uint64_t ready_ns)
 {
-	struct turn *turns = router->plans[gpu].turns;
+	struct turn *turns = router->timetables[gpu].turns;
 	struct gpu *this = &router->gpus[gpu];
 	uint64_t start;
-	uint32_t at = router_plan_find(router, gpu, ready_ns, request->compute_ns, &start);
+	uint32_t at = router_turn_find(router, gpu, ready_ns, request->compute_ns, &start);
 
-	if (this->planned == this->outstanding && this->planned < PLAN_MAX) {
-		memmove(&turns[at + 1], &turns[at], (this->planned - at) * sizeof(*turns));
+	if (this->turn_count == this->outstanding && this->turn_count < TURNS_MAX) {
+		memmove(&turns[at + 1], &turns[at], (this->turn_count - at) * sizeof(*turns));
 		turns[at] = (struct turn){
 			.start_ns = start, .compute_ns = request->compute_ns, .ready_ns = ready_ns,
 			.model = request->model,
 		};
-		this->planned++;
+		this->turn_count++;
 	} else {
 		start = later(start, this->free_ns);
 	}
@@ -168,17 +168,17 @@ void router_assign(struct router *router, uint32_t gpu, const struct router_requ
 }
 
 /*
- * The first turn of that model is over, at another time than planned perhaps: the
+ * The first turn of that model is over, perhaps at another time than it was to be: the
  * others keep their order, and each comes as soon as it can.
  */
-static void replan(struct gpu *gpu, struct turn *turns, uint32_t model, uint64_t now)
+static void turn_over(struct gpu *gpu, struct turn *turns, uint32_t model, uint64_t now)
 {
 	uint64_t end = now;
 	uint32_t from, to = 0;
 
-	for (from = 0; from < gpu->planned && turns[from].model != model;)
+	for (from = 0; from < gpu->turn_count && turns[from].model != model;)
 		from++;
-	for (uint32_t i = 0; i < gpu->planned; i++) {
+	for (uint32_t i = 0; i < gpu->turn_count; i++) {
 		struct turn turn = turns[i];
 
 		if (i == from)
@@ -187,8 +187,8 @@ static void replan(struct gpu *gpu, struct turn *turns, uint32_t model, uint64_t
 		end = turn.start_ns + turn.compute_ns;
 		turns[to++] = turn;
 	}
-	gpu->planned = to;
-	if (gpu->outstanding == gpu->planned)
+	gpu->turn_count = to;
+	if (gpu->outstanding == gpu->turn_count)
 		gpu->free_ns = end;
 }
 
@@ -197,7 +197,7 @@ void router_finish(struct router *router, uint32_t gpu, uint32_t model, uint64_t
 	copies_of(router, model)[gpu].pins--;
 	router_shelf_trim(router, gpu);
 	router->gpus[gpu].outstanding--;
-	replan(&router->gpus[gpu], router->plans[gpu].turns, model, now);
+	turn_over(&router->gpus[gpu], router->timetables[gpu].turns, model, now);
 }
 
 void router_tick(struct router *router, uint64_t now)

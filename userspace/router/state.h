@@ -41,12 +41,12 @@ struct turn {
 /*
  * The turns of a gpu are in order and do not overlap; between them, while a
  * model is on its way, there may be room for others. What is given to a gpu with
- * PLAN_MAX turns comes after all of them, without a turn of its own.
+ * TURNS_MAX turns comes after all of them, without a turn of its own.
  */
-#define PLAN_MAX 8
+#define TURNS_MAX 8
 
-struct plan {
-	struct turn turns[PLAN_MAX];
+struct timetable {
+	struct turn turns[TURNS_MAX];
 };
 
 struct gpu {
@@ -54,7 +54,7 @@ struct gpu {
 	uint64_t copy_free_ns;
 	uint32_t host;
 	uint32_t outstanding;
-	uint32_t planned; /* turns */
+	uint32_t turn_count; /* in its timetable */
 };
 
 struct router {
@@ -66,7 +66,7 @@ struct router {
 	uint64_t seed;
 
 	struct gpu *gpus;
-	struct plan *plans; /* of each gpu; apart, because few of them are looked at */
+	struct timetable *timetables; /* of each gpu; apart, because few of them are looked at */
 	uint64_t *link_free_ns; /* of each host */
 	struct shelf *shelves;
 	struct copy *copies;
@@ -103,20 +103,20 @@ static inline double router_demand_gpus(const struct router *router, uint32_t mo
 					     (double)router->observed_ns : 0;
 }
 
-/* Where in the plan a computation comes that is ready then, and when it starts. */
-static inline uint32_t router_plan_find(const struct router *router, uint32_t index,
+/* Where in the timetable a computation comes that is ready then, and when it starts. */
+static inline uint32_t router_turn_find(const struct router *router, uint32_t index,
 					uint64_t ready_ns, uint64_t compute_ns, uint64_t *start_ns)
 {
 	const struct gpu *gpu = &router->gpus[index];
 	uint32_t at;
 
 	*start_ns = ready_ns;
-	if (gpu->outstanding > gpu->planned) {
+	if (gpu->outstanding > gpu->turn_count) {
 		*start_ns = later(ready_ns, gpu->free_ns);
-		return gpu->planned;
+		return gpu->turn_count;
 	}
-	for (at = 0; at < gpu->planned; at++) {
-		const struct turn *turn = &router->plans[index].turns[at];
+	for (at = 0; at < gpu->turn_count; at++) {
+		const struct turn *turn = &router->timetables[index].turns[at];
 
 		if (*start_ns + compute_ns <= turn->start_ns)
 			break;
@@ -155,7 +155,7 @@ static inline void router_predict(const struct router *router, const struct rout
 	decision->gpu = index;
 	decision->ready_ns = ready;
 	decision->free_ns = later(now, gpu->free_ns);
-	router_plan_find(router, index, ready, request->compute_ns, &decision->finish_ns);
+	router_turn_find(router, index, ready, request->compute_ns, &decision->finish_ns);
 	decision->finish_ns += request->compute_ns;
 }
 

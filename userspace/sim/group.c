@@ -119,7 +119,7 @@ static int parse_options(int argc, char **argv, struct options *options)
 	return SIM_OK;
 }
 
-/* The groupings that are compared; the first is the plan. */
+/* The groupings that are compared; the first is the planner's. */
 enum { OPTIMAL, TWO_STAGE, GREEDY, WHOLE, RULES };
 
 static const struct {
@@ -137,7 +137,7 @@ struct result {
 	struct planner_grouping groupings[RULES];
 	int64_t finish[RULES];
 	int64_t bound;
-	int64_t *network, *copy, *compute; /* of the plan's groups */
+	int64_t *network, *copy, *compute; /* of the groups of OPTIMAL */
 };
 
 static double seconds(int64_t time)
@@ -185,13 +185,13 @@ static void forget(struct result *result)
 
 static int print_json(const struct result *result)
 {
-	const struct planner_grouping *plan = &result->groupings[OPTIMAL];
+	const struct planner_grouping *optimal = &result->groupings[OPTIMAL];
 	const struct planner_pipeline *pipeline = &result->pipeline;
 	json_t *root = json_object(), *groups = json_array();
 	int err;
 
-	for (size_t g = 0; g < plan->count; g++) {
-		uint32_t from = g ? plan->ends[g - 1] : 0, to = plan->ends[g];
+	for (size_t g = 0; g < optimal->count; g++) {
+		uint32_t from = g ? optimal->ends[g - 1] : 0, to = optimal->ends[g];
 		uint64_t bytes = pipeline->bytes[to] - pipeline->bytes[from];
 
 		json_array_append_new(
@@ -276,19 +276,19 @@ static int print_rules(const struct result *result)
 	return err;
 }
 
-static int print_plan(const struct result *result)
+static int print_groups(const struct result *result)
 {
 	static const char *const headings[] = { "UP TO LAYER", "LAYERS", "MB",
 						"READ", "COPIED", "COMPUTED" };
-	const struct planner_grouping *plan = &result->groupings[OPTIMAL];
+	const struct planner_grouping *optimal = &result->groupings[OPTIMAL];
 	const struct planner_pipeline *pipeline = &result->pipeline;
 	struct libscols_table *table = new_table(headings, 6);
 	int err;
 
 	if (!table)
 		return -ENOMEM;
-	for (size_t g = 0; g < plan->count; g++) {
-		uint32_t from = g ? plan->ends[g - 1] : 0, to = plan->ends[g];
+	for (size_t g = 0; g < optimal->count; g++) {
+		uint32_t from = g ? optimal->ends[g - 1] : 0, to = optimal->ends[g];
 		struct libscols_line *line = scols_table_new_line(table, NULL);
 
 		put(line, 0, "%s", result->layers->names[to - 1]);
@@ -314,9 +314,9 @@ static int print_text(const struct result *result)
 	err = print_rules(result);
 	if (err)
 		return err;
-	puts("\nThe optimal plan, times in ms:\n");
+	puts("\nThe optimal grouping, times in ms:\n");
 	fflush(stdout);
-	return print_plan(result);
+	return print_groups(result);
 }
 
 int sim_group(int argc, char **argv)

@@ -166,7 +166,7 @@ static struct inventory_vgpu *next_unbound(const struct inventory *inventory, ui
 
 	table_each(&inventory->vgpus, vgpu)
 		if (vgpu->record.id >= from && !vgpu->stuck && !vgpu->parked_on_purpose &&
-		    !placement_records_is_cache(&vgpu->record) &&
+		    !placement_records_is_weights(&vgpu->record) &&
 		    !inventory_vgpu_bound(inventory, vgpu))
 			return vgpu;
 	return NULL;
@@ -239,7 +239,7 @@ static bool any_lost(const struct inventory *inventory)
 
 	table_each(&inventory->vgpus, vgpu)
 		if (!vgpu->stuck && vgpu->record.gpu != DISTMIND_GPU_NONE &&
-		    !placement_records_is_cache(&vgpu->record) &&
+		    !placement_records_is_weights(&vgpu->record) &&
 		    !inventory_vgpu_bound(inventory, vgpu))
 			return true;
 	return false;

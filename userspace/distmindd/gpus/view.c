@@ -82,7 +82,7 @@ static void observe_all(struct placement *placement, const struct inventory *inv
 	table_each(&inventory->vgpus, vgpu) {
 		struct placement_need need = placement_records_need(&vgpu->record);
 
-		if (!placement_records_is_cache(&vgpu->record))
+		if (!placement_records_is_weights(&vgpu->record))
 			placement_observe(placement, &need);
 	}
 }

@@ -171,57 +171,57 @@ static bool same_rates(const struct grouping_rates *a, const struct grouping_rat
 	       a->compute_ns == b->compute_ns;
 }
 
-const struct grouping *grouping_cached(struct grouping_cache *cache,
-				       const struct model_manifest *manifest,
-				       const struct grouping_rates *rates, int *err)
+const struct grouping *grouping_recent_get(struct grouping_recent *recent,
+					   const struct model_manifest *manifest,
+					   const struct grouping_rates *rates, int *err)
 {
 	struct grouping made;
 
-	for (unsigned int i = 0; i < GROUPING_CACHE; i++)
-		if (cache->entries[i].grouping.count &&
-		    same_rates(&cache->entries[i].rates, rates))
-			return &cache->entries[i].grouping;
+	for (unsigned int i = 0; i < GROUPING_RECENT; i++)
+		if (recent->entries[i].grouping.count &&
+		    same_rates(&recent->entries[i].rates, rates))
+			return &recent->entries[i].grouping;
 	*err = grouping_make(&made, manifest, rates);
 	if (*err) {
 		grouping_clear(&made);
 		return NULL;
 	}
-	cache->next = (cache->next + 1) % GROUPING_CACHE;
-	grouping_clear(&cache->entries[cache->next].grouping);
-	cache->entries[cache->next].grouping = made;
-	cache->entries[cache->next].rates = *rates;
-	return &cache->entries[cache->next].grouping;
+	recent->next = (recent->next + 1) % GROUPING_RECENT;
+	grouping_clear(&recent->entries[recent->next].grouping);
+	recent->entries[recent->next].grouping = made;
+	recent->entries[recent->next].rates = *rates;
+	return &recent->entries[recent->next].grouping;
 }
 
-/* Of all caches: whoever needs the same grouping waits for it instead of making it too. */
+/* Of all models: whoever needs the same grouping waits for it instead of making it too. */
 static pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER;
 
-int grouping_take(struct grouping *grouping, struct grouping_cache *cache,
+int grouping_take(struct grouping *grouping, struct grouping_recent *recent,
 		  const struct model_manifest *manifest, const struct grouping_rates *rates)
 {
-	const struct grouping *cached;
+	const struct grouping *found;
 	int err;
 
 	*grouping = (struct grouping){ 0 };
 	pthread_mutex_lock(&taking);
-	cached = grouping_cached(cache, manifest, rates, &err);
-	if (cached) {
-		*grouping = *cached;
-		grouping->groups = calloc(cached->count, sizeof(*cached->groups));
+	found = grouping_recent_get(recent, manifest, rates, &err);
+	if (found) {
+		*grouping = *found;
+		grouping->groups = calloc(found->count, sizeof(*found->groups));
 		err = grouping->groups ? 0 : -ENOMEM;
 		if (!err)
-			memcpy(grouping->groups, cached->groups,
-			       cached->count * sizeof(*cached->groups));
+			memcpy(grouping->groups, found->groups,
+			       found->count * sizeof(*found->groups));
 	}
 	pthread_mutex_unlock(&taking);
 	return err;
 }
 
-void grouping_cache_clear(struct grouping_cache *cache)
+void grouping_recent_clear(struct grouping_recent *recent)
 {
-	for (unsigned int i = 0; i < GROUPING_CACHE; i++)
-		grouping_clear(&cache->entries[i].grouping);
-	*cache = (struct grouping_cache){ 0 };
+	for (unsigned int i = 0; i < GROUPING_RECENT; i++)
+		grouping_clear(&recent->entries[i].grouping);
+	*recent = (struct grouping_recent){ 0 };
 }
 
 uint32_t grouping_find(const struct grouping *grouping, uint32_t chunk)

@@ -38,13 +38,13 @@ struct grouping {
  * with: rates stay the same until one has measured something. All zero at first. The event
  * loop's only; what is shown of a model is grouped, and kept, by showing.h.
  */
-#define GROUPING_CACHE 4
+#define GROUPING_RECENT 4
 
-struct grouping_cache {
+struct grouping_recent {
 	struct {
 		struct grouping_rates rates;
 		struct grouping grouping; /* owned; no groups: not used */
-	} entries[GROUPING_CACHE];
+	} entries[GROUPING_RECENT];
 	unsigned int next; /* to be replaced */
 };
 
@@ -59,14 +59,14 @@ int grouping_cut(struct grouping *grouping, const struct model_manifest *manifes
 		 uint32_t chunks);
 void grouping_clear(struct grouping *grouping);
 
-/* As grouping_make(); it is the cache's, and there until the next call. NULL: *err. */
-const struct grouping *grouping_cached(struct grouping_cache *cache,
-				       const struct model_manifest *manifest,
-				       const struct grouping_rates *rates, int *err);
+/* As grouping_make(); it belongs to @recent, and is there until the next call. NULL: *err. */
+const struct grouping *grouping_recent_get(struct grouping_recent *recent,
+					   const struct model_manifest *manifest,
+					   const struct grouping_rates *rates, int *err);
 /* The same as a copy, the caller's. For errands: any thread may call, and may wait for others. */
-int grouping_take(struct grouping *grouping, struct grouping_cache *cache,
+int grouping_take(struct grouping *grouping, struct grouping_recent *recent,
 		  const struct model_manifest *manifest, const struct grouping_rates *rates);
-void grouping_cache_clear(struct grouping_cache *cache);
+void grouping_recent_clear(struct grouping_recent *recent);
 
 uint32_t grouping_find(const struct grouping *grouping, uint32_t chunk);
 

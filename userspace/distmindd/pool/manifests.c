@@ -20,7 +20,7 @@ static struct errands *freeing; /* NULL: nobody does it for others */
 static void clear(struct manifest *manifest)
 {
 	grouping_clear(&manifest->placement);
-	grouping_cache_clear(&manifest->groupings);
+	grouping_recent_clear(&manifest->groupings);
 	free(manifest->by_digest);
 	model_manifest_destroy(&manifest->model);
 }

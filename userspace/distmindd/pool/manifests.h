@@ -16,7 +16,7 @@
 struct manifest {
 	struct model_manifest model;
 	struct grouping placement; /* groups that all hosts agree on */
-	struct grouping_cache groupings; /* of loads */
+	struct grouping_recent groupings; /* of loads */
 	uint32_t *by_digest; /* chunks, sorted; owned */
 	unsigned int references; /* the catalog's is one */
 	struct errand errand; /* that frees it */

@@ -8,8 +8,8 @@
  * where the engine's copy lane brings them into the buffer and signals the timeline; that in
  * turn says which groups may arrive next.
  *
- * The cache (weights.h) owns it. A load that fails, or that nobody wants, takes it out of
- * the cache at once; it is destroyed when nothing touches its memory any more.
+ * struct weights owns it. A load that fails, or that nobody wants, is taken out of its lists
+ * at once, and destroyed when nothing touches its memory any more.
  */
 #ifndef DISTMINDD_RESIDENT_H
 #define DISTMINDD_RESIDENT_H
@@ -103,7 +103,7 @@ struct resident {
 	/* Who the load copies from: they stay until it is quiet. */
 	struct resident *lenders[RESIDENT_LENDERS];
 	uint32_t lender_count;
-	/* The cache's: */
+	/* Of weights.c: */
 	uint32_t borrowers;
 	uint64_t owner; /* who it was begun for; before that, who asked first */
 	bool listed; /* in the list of loads */

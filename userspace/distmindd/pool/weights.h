@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The cache of models in the memory of this host's gpus. All who use a model on a gpu share
+ * The models in the memory of this host's gpus, its residents. All who use a model on a gpu share
  * one copy. Without uses a copy stays until room is needed; then the one goes first whose
  * loss costs least: time to load it again x how often it was asked for / its bytes. What
- * was read for it goes into the host's cache of chunks (keep.h), if there is one, so that
+ * was read for it goes into the host's cache (keep.h), if there is one, so that
  * it need not be read again.
  *
  * The copies of a gpu belong to a vgpu of the daemon's own, "weights-GPU", whose quota is
@@ -12,9 +12,9 @@
  *
  * Whoever uses a model pays for all of it, also if others use the same copy. The kernel
  * charges the vgpu for the dma-buf that it gets, as long as anybody has it; the use has it,
- * too, so that who closes his own does not keep a copy in the cache for nothing. So what is
- * in use is never more than tenants were promised, and the rest of the cache, which is
- * nobody's, goes when somebody needs the room.
+ * too, so that who closes his own does not keep a copy for nothing. So what is in use is
+ * never more than tenants were promised, and the residents that nobody uses go when somebody
+ * needs the room.
  *
  * Nobody is charged for memory that is still being made, or that a load which failed or which
  * nobody wants any more has not given back yet. So that this is not more than was promised
@@ -40,7 +40,7 @@ struct weights {
 	struct weights_device *devices; /* owned */
 	struct errands *errands; /* of the gpus; owned */
 	bool closing;
-	struct resident *leaving; /* out of the cache, but not quiet; owned */
+	struct resident *leaving; /* no longer found, but not quiet; owned */
 	/*
 	 * In the order in which they were asked for: those that are not loaded yet, and those that
 	 * never will be and still have memory.

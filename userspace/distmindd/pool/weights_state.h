@@ -15,7 +15,7 @@ struct weights_device {
 	uint32_t copy_lanes;
 	bool lost;
 	bool draining;
-	uint32_t leaving; /* residents that are out of the cache, and not gone */
+	uint32_t leaving; /* residents that are no longer found, and not gone */
 	uint64_t freeing; /* bytes that are being given back */
 	struct resident *residents; /* owned */
 	struct weights_device *next;
