@@ -54,7 +54,7 @@ struct distmind_job_wait {
  * @room_ns: since when it has no room in the heap, 0 if it has; see room.c
  * @room_seen: the heap's changes when that was found out
  * @ran_ns: for how long it has run so far
- * @admitted: its buffers are active, see residency.c
+ * @admitted: its buffers are active, see residency.c; changes under the heap's use_lock
  * @error: with what it ended; JOB_DROPPED: with what its queue ended
  * @suspended: of a grant, its work that the vendor's hook has stopped, or NULL; whoever
  *	lets the grant go on or ends it must have that resumed

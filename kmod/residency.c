@@ -48,12 +48,13 @@
 
 static DEFINE_MUTEX(move_lock);
 
-/* Under use_lock of the heap that they are for. */
+/* Under use_lock of the heap that they are for, as whoever counts those of the job expects. */
 static void activate(struct distmind_heap *heap, struct distmind_job *job)
 {
 	u32 i;
 
 	lockdep_assert_held(&heap->use_lock);
+	WRITE_ONCE(job->admitted, true);
 	for (i = 0; i < job->arg_count; i++) {
 		if (job->buffers[i]) {
 			WRITE_ONCE(job->buffers[i]->active, job->buffers[i]->active + 1);
@@ -69,6 +70,7 @@ static bool deactivate(struct distmind_heap *heap, struct distmind_job *job, boo
 	u32 i;
 
 	lockdep_assert_held(&heap->use_lock);
+	WRITE_ONCE(job->admitted, false);
 	for (i = 0; i < job->arg_count; i++) {
 		struct distmind_buffer *buffer = job->buffers[i];
 
@@ -137,7 +139,6 @@ bool distmind_residency_try(struct distmind_gpu *gpu, struct distmind_job *job)
 	if (all)
 		activate(heap, job);
 	spin_unlock(&heap->use_lock);
-	job->admitted = all;
 	return all;
 }
 
@@ -151,7 +152,6 @@ void distmind_residency_release(struct distmind_gpu *gpu, struct distmind_job *j
 
 	if (!job->admitted)
 		return;
-	job->admitted = false;
 	spin_lock(&gpu->heap.use_lock);
 	idle = deactivate(&gpu->heap, job, &wanted);
 	spin_unlock(&gpu->heap.use_lock);
@@ -373,10 +373,15 @@ static bool fits_around(struct distmind_gpu *gpu, const struct distmind_job *job
 	return !fill_gap(job, mask, gpu->heap.pages - from);
 }
 
+/*
+ * Both times under one hold of use_lock, and of the scheduler's: no job comes onto a lane, is
+ * admitted or leaves between them.
+ */
 static void count_leaving(struct distmind_sched *sched, u32 lanes, int change)
 {
 	u32 i, j;
 
+	lockdep_assert_held(&sched->lock);
 	for (i = 0; i < sched->lane_count; i++) {
 		const struct distmind_job *job = lanes & BIT(i) ? sched->lanes[i].job : NULL;
 
@@ -505,7 +510,7 @@ void distmind_residency_ask_users(struct distmind_buffer *buffer)
 		struct distmind_lane *lane = &sched->lanes[i];
 
 		for (j = 0; lane->job && j < lane->job->arg_count; j++) {
-			if (lane->job->admitted && lane->job->buffers[j] == buffer)
+			if (READ_ONCE(lane->job->admitted) && lane->job->buffers[j] == buffer)
 				distmind_lane_ask(sched, lane, now);
 		}
 	}
@@ -661,7 +666,5 @@ int distmind_residency_admit(struct distmind_gpu *gpu, struct distmind_job *job)
 		return -EINTR;
 	err = bring_in(gpu, job);
 	mutex_unlock(&gpu->heap.lock);
-	if (!err)
-		job->admitted = true;
 	return err;
 }

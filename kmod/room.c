@@ -107,7 +107,7 @@ static u32 making_way(struct distmind_sched *sched, const struct distmind_queue 
 	for (i = 0; i < sched->lane_count; i++) {
 		const struct distmind_lane *lane = &sched->lanes[i];
 
-		if (!lane->job || !lane->job->admitted)
+		if (!lane->job || !READ_ONCE(lane->job->admitted))
 			continue;
 		rank = rank_of(lane->job->queue);
 		if (lane->state.asked || rank < rank_of(claim) ||
