@@ -148,6 +148,8 @@ void distmind_pin_del(struct distmind_buffer *buffer)
 	struct distmind_heap *heap = &gpu->heap;
 	bool last;
 
+	/* Without the pin, the buffer can leave the gpu, and may have held it last. */
+	distmind_gpu_get(gpu);
 	spin_lock(&heap->use_lock);
 	WRITE_ONCE(buffer->pins, buffer->pins - 1);
 	last = !buffer->pins;
@@ -159,9 +161,10 @@ void distmind_pin_del(struct distmind_buffer *buffer)
 		distmind_heap_settle(heap, buffer);
 	}
 	spin_unlock(&heap->use_lock);
-	if (!last)
-		return;
-	distmind_room_freed(&gpu->sched);
-	/* Its vgpu may have gone to another gpu meanwhile. */
-	distmind_room_kick_all();
+	if (last) {
+		distmind_room_freed(&gpu->sched);
+		/* Its vgpu may have gone to another gpu meanwhile. */
+		distmind_room_kick_all();
+	}
+	distmind_gpu_put(gpu);
 }
