@@ -547,6 +547,9 @@ static int bring_in_as(struct distmind_gpu *gpu, struct distmind_job *job, bool 
 		spin_lock(&heap->use_lock);
 		deactivate(heap, job, &wanted);
 		spin_unlock(&heap->use_lock);
+		/* Who waits on this gpu looks when the job is sent back. */
+		if (wanted)
+			distmind_room_kick_all();
 	}
 	return err;
 }
