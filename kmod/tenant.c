@@ -20,9 +20,11 @@
 /* Queues of a tenant that are ended before others get the lock. */
 #define QUEUES_AT_ONCE 64
 
+/* With the settings of now: whoever gives it to the vgpu sees to it that it has the last. */
 struct distmind_tenant *distmind_tenant_create(struct distmind_gpu *gpu,
 					       struct distmind_vgpu *vgpu)
 {
+	struct distmind_vgpu_settings settings;
 	struct distmind_tenant *tenant;
 
 	tenant = kzalloc(sizeof(*tenant), GFP_KERNEL_ACCOUNT);
@@ -37,7 +39,10 @@ struct distmind_tenant *distmind_tenant_create(struct distmind_gpu *gpu,
 	INIT_LIST_HEAD(&tenant->room_queues);
 	INIT_LIST_HEAD(&tenant->guests);
 	INIT_LIST_HEAD(&tenant->in_barred);
-	tenant->error = distmind_sched_add(&gpu->sched, tenant, &vgpu->settings);
+	spin_lock(&vgpu->lock);
+	settings = vgpu->settings;
+	spin_unlock(&vgpu->lock);
+	tenant->error = distmind_sched_add(&gpu->sched, tenant, &settings);
 	if (tenant->error) {
 		int err = tenant->error;
 

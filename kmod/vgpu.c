@@ -351,6 +351,8 @@ struct distmind_tenant *distmind_vgpu_get_tenant(struct distmind_vgpu *vgpu)
 		err = vgpu->dead ? -ENODEV : vgpu->gpu ? 0 : -ENXIO;
 		/* Made for the gpu that it is still bound to? */
 		if (!err && !vgpu->tenant && made && before == vgpu->gpu) {
+			/* Others may have been promised since it was made. */
+			distmind_sched_change(&before->sched, made, &vgpu->settings);
 			vgpu->tenant = made;
 			made = NULL;
 		}
