@@ -70,7 +70,10 @@ static void release_later(struct kref *ref)
 	distmind_account_post(buffer->account, &buffer->chore);
 }
 
-/* By a job: if it is the last, its owner frees the pages, and not who ends the job. */
+/*
+ * By a job, or by who has only looked at it: if that is the last, its owner frees the pages,
+ * and not who ends the job or looks.
+ */
 void distmind_buffer_put_later(struct distmind_buffer *buffer)
 {
 	kref_put(&buffer->ref, release_later);

@@ -36,7 +36,7 @@ enum distmind_buffer_use {
  * @id: number
  * @kind: enum distmind_buffer_kind
  * @account: for whom it counts; held
- * @chore: frees it, if a job was the last that held it
+ * @chore: frees it, if a job, or who only looked at it, was the last that held it
  * @vgpu: whose quota it is charged to; held
  * @gpu: whose heap it is for; held; see the top of residency.c for who changes it
  * @gpu_id: number of that gpu, for those who only show it

@@ -23,7 +23,7 @@ static struct distmind_buffer *find_buffer(struct sk_buff *asker, const struct n
 
 	if (buffer &&
 	    (found != id || !distmind_netlink_may_see(asker, buffer->vgpu->owner.uid))) {
-		distmind_buffer_put(buffer);
+		distmind_buffer_put_later(buffer);
 		buffer = NULL;
 	}
 	return buffer;
@@ -99,7 +99,7 @@ int distmind_nl_extents_add_doit(struct sk_buff *skb, struct genl_info *info)
 		goto out;
 	}
 	err = distmind_extents_add(buffer, timeline, list, count, info->extack);
-	distmind_buffer_put(buffer);
+	distmind_buffer_put_later(buffer);
 out:
 	kvfree(list);
 	return err;
@@ -143,14 +143,14 @@ int distmind_nl_extents_get_doit(struct sk_buff *skb, struct genl_info *info)
 					 DISTMIND_CMD_EXTENTS_GET) : NULL;
 	if (!header || nla_put_u32(msg, DISTMIND_A_EXTENTS_BUFFER, buffer->id) ||
 	    nla_put_u32(msg, DISTMIND_A_EXTENTS_COUNT, distmind_extents_count(buffer))) {
-		distmind_buffer_put(buffer);
+		distmind_buffer_put_later(buffer);
 		nlmsg_free(msg);
 		return -ENOMEM;
 	}
 	while (!distmind_extents_get(buffer, index, &extent, &state) &&
 	       fill_extent(msg, &extent, state))
 		index++;
-	distmind_buffer_put(buffer);
+	distmind_buffer_put_later(buffer);
 	genlmsg_end(msg, header);
 	return genlmsg_reply(msg, info);
 }

@@ -424,7 +424,7 @@ static void *buffer_from(unsigned long *id)
 
 static void buffer_put(void *object)
 {
-	distmind_buffer_put(object);
+	distmind_buffer_put_later(object);
 }
 
 static bool buffer_visible(struct sk_buff *asker, void *object)

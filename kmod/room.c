@@ -547,7 +547,7 @@ static void room_due(struct work_struct *work)
 	distmind_job_end_all(&ended);
 	for (i = 0; i < count; i++) {
 		distmind_residency_ask_users(wanted[i]);
-		distmind_buffer_put(wanted[i]);
+		distmind_buffer_put_later(wanted[i]);
 	}
 }
 
