@@ -3,9 +3,9 @@
  * gpus, and the lock of the pool.
  *
  * A gpu is held by the table until it is removed, by the engine file that
- * registered it, by each vgpu bound to it, by each tenant of its scheduler and by
- * each buffer that is for its heap. It becomes lost when the engine's file is
- * closed, or when the engine does not answer any more. A lost gpu stays in the table,
+ * registered it, by each vgpu bound to it, by each tenant of its scheduler, by each buffer
+ * that is for its heap and by each call of a vendor's hook. It becomes lost when the engine's
+ * file is closed, or when the engine does not answer any more. A lost gpu stays in the table,
  * for operators to see, until one removes it or an engine registers the same name
  * again; its memory stays with those who have buffers there.
  *

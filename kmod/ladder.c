@@ -38,7 +38,7 @@
  *
  * All of it runs in the scheduler's work item, but for hooks: these sleep or compute for as
  * long as they like, so each lane has a work item for them, on a workqueue of their own, and
- * neither the next rungs nor other gpus wait for it.
+ * neither the next rungs nor other gpus wait for it, nor who removes the gpu.
  */
 #include <linux/ktime.h>
 #include <linux/minmax.h>
@@ -327,11 +327,28 @@ static bool is_deaf(const struct distmind_sched *sched, const struct distmind_la
 	return since && lane->state.asked == DISTMIND_LANE_ASKED && now - since >= sched->grace_ns;
 }
 
-static void order_hook(struct distmind_lane *lane)
+/* The call, which may be under way when the gpu is removed, holds it. */
+static void order_hook(struct distmind_sched *sched, struct distmind_lane *lane)
 {
+	struct distmind_gpu *gpu = distmind_gpu_of(sched);
+
 	distmind_lane_step(lane, DISTMIND_LANE_HOOK);
 	lane->hook_due = lane->job->id;
-	queue_work(hooks, &lane->hook);
+	distmind_gpu_get(gpu);
+	/* What was ordered and has not begun will do. The gpu's removal waits for the caller. */
+	if (!queue_work(hooks, &lane->hook))
+		distmind_gpu_put(gpu);
+}
+
+/* After the scheduler's end, as distmind_sched_quiesce(): what is under way goes on. */
+void distmind_ladder_quiesce(struct distmind_sched *sched)
+{
+	u32 i;
+
+	for (i = 0; i < sched->lane_count; i++) {
+		if (cancel_work(&sched->lanes[i].hook))
+			distmind_gpu_put(distmind_gpu_of(sched));
+	}
 }
 
 /* Whatever is due. Returns false if the engine does not answer any more. */
@@ -348,7 +365,7 @@ bool distmind_ladder_check(struct distmind_sched *sched, u64 now, struct list_he
 		if (since && now - since >= limit_ns(sched, lane))
 			fail_hanging(sched, lane, now, ended);
 		else if (is_deaf(sched, lane, since, now))
-			order_hook(lane);
+			order_hook(sched, lane);
 		else if (look && now >= look && look_at_server(lane, now))
 			fail_hanging(sched, lane, now, ended);
 		else if (missed && now >= missed)
@@ -430,7 +447,10 @@ static void lane_evict(struct distmind_sched *sched, struct distmind_lane *lane,
 		distmind_preempt_resume(suspension);
 }
 
-/* The lane's own work item: whoever ends the scheduler waits for it. */
+/*
+ * The lane's own work item. Nobody waits for it: if the gpu is removed meanwhile, its jobs
+ * have ended, and it goes when the call is over.
+ */
 void distmind_ladder_call_hook(struct work_struct *work)
 {
 	struct distmind_lane *lane = container_of(work, struct distmind_lane, hook);
@@ -442,11 +462,12 @@ void distmind_ladder_call_hook(struct work_struct *work)
 	spin_lock(&sched->lock);
 	due = describe_deaf(sched, lane, &preempt);
 	spin_unlock(&sched->lock);
-	if (!due)
-		return;
-	lane_evict(sched, lane, &preempt, &ended);
-	put_pid(preempt.pid);
-	distmind_job_end_all(&ended);
+	if (due) {
+		lane_evict(sched, lane, &preempt, &ended);
+		put_pid(preempt.pid);
+		distmind_job_end_all(&ended);
+	}
+	distmind_gpu_put(distmind_gpu_of(sched));
 }
 
 int distmind_ladder_init(void)
@@ -455,7 +476,7 @@ int distmind_ladder_init(void)
 	return hooks ? 0 : -ENOMEM;
 }
 
-/* No gpu is left. */
+/* No gpu is left but what calls of hooks hold: these have returned, as no hook is left. */
 void distmind_ladder_exit(void)
 {
 	destroy_workqueue(hooks);

@@ -19,6 +19,7 @@ bool distmind_ladder_check(struct distmind_sched *sched, u64 now, struct list_he
 bool distmind_ladder_trusts(const struct distmind_sched *sched,
 			    const struct distmind_account *account, u64 now);
 void distmind_ladder_call_hook(struct work_struct *work);
+void distmind_ladder_quiesce(struct distmind_sched *sched);
 int distmind_ladder_init(void);
 void distmind_ladder_exit(void);
 

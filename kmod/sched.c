@@ -23,7 +23,8 @@
  * lanes is barred all the same, and the last lane that is left goes to nobody who owes one.
  *
  * The scheduler is part of its gpu, whose removal waits for the work items, without any
- * lock. So these have the gpu to the end, also if the jobs that they end held it last.
+ * lock. So these have the gpu to the end, also if the jobs that they end held it last. It does
+ * not wait for calls of vendors' hooks: each of them holds the gpu.
  */
 #include <linux/ktime.h>
 #include <linux/mm.h>
@@ -576,12 +577,9 @@ void distmind_sched_reclaim(struct distmind_sched *sched)
  */
 void distmind_sched_quiesce(struct distmind_sched *sched)
 {
-	u32 i;
-
 	hrtimer_cancel(&sched->timer);
 	cancel_work_sync(&sched->work);
-	for (i = 0; i < sched->lane_count; i++)
-		cancel_work_sync(&sched->lanes[i].hook);
+	distmind_ladder_quiesce(sched);
 	distmind_room_quiesce(sched);
 }
 
