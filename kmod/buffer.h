@@ -52,7 +52,7 @@ enum distmind_buffer_use {
  * @in_idle: if it is idle: in the heap's list of those
  * @active: jobs on lanes that use it, once for each argument
  * @leaving: of these, those that are supposed to leave, while somebody looks for room
- * @going: it is about to give up its place for good, and counts as @active until then
+ * @going: it is about to give up its place for good; set under the heap's lock, too
  * @wanted: its vgpu has gone to another gpu and has a job that needs it there
  * @pins: how often dma-buf importers have pinned it
  * @in_pinned: in the heap's list of pinned ones, if it is

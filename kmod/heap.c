@@ -13,8 +13,10 @@
  * fault finds the buffer and inserts its pages under the lock, and a departure
  * frees the range and zaps the mapping of it under the lock: whoever gets the range
  * next must not meet page table entries of the one before. A buffer that goes for good
- * is zapped without the lock, while it still covers its range. The lock nests inside
- * mmap_lock and outside of the mapping's own, and is never held around user access.
+ * is zapped without the lock, while it still covers its range, by a thread of its tenant that
+ * may have little of the processor: who needs the range meanwhile puts it out like others.
+ * The lock nests inside mmap_lock and outside of the mapping's own, and is never held around
+ * user access.
  * When the gpu is lost or removed the heap is closed in the same way, as a whole and for
  * good: the engine's next access is a SIGBUS, while those who have buffers keep them.
  *
@@ -31,6 +33,7 @@
 #include <linux/mm.h>
 #include <linux/rbtree_augmented.h>
 #include <linux/sched/signal.h>
+#include <linux/sizes.h>
 
 #include "buffer.h"
 #include "compat.h"
@@ -43,6 +46,8 @@
 #define RUN_ORDER	4
 /* A fault fills in at most as much as one page table holds. */
 #define FAULT_PAGES	(PMD_SIZE >> PAGE_SHIFT)
+/* Of a buffer that goes, how much is unmapped before it is looked whether others have done it. */
+#define UNMAP_PAGES	(SZ_16M >> PAGE_SHIFT)
 
 static unsigned long end_of(const struct distmind_buffer *buffer)
 {
@@ -258,6 +263,16 @@ static bool buffer_take_out(struct distmind_heap *heap, struct distmind_buffer *
 	return true;
 }
 
+/* The same, to make room for others. */
+static bool buffer_put_out(struct distmind_heap *heap, struct distmind_buffer *buffer)
+{
+	bool out = buffer_take_out(heap, buffer);
+
+	/* One that goes would not have stayed. */
+	heap->evictions += out && !buffer->going;
+	return out;
+}
+
 static void unmap_range(struct distmind_heap *heap, unsigned long start, unsigned long count)
 {
 	unmap_mapping_range(heap->inode->i_mapping, (loff_t)start << PAGE_SHIFT,
@@ -268,9 +283,8 @@ static void unmap_range(struct distmind_heap *heap, unsigned long start, unsigne
 bool distmind_heap_evict(struct distmind_heap *heap, struct distmind_buffer *buffer)
 {
 	lockdep_assert_held(&heap->lock);
-	if (!buffer_take_out(heap, buffer))
+	if (!buffer_put_out(heap, buffer))
 		return false;
-	heap->evictions++;
 	unmap_range(heap, buffer->start, buffer->count);
 	return true;
 }
@@ -285,11 +299,10 @@ bool distmind_heap_clear(struct distmind_heap *heap, unsigned long start, unsign
 	lockdep_assert_held(&heap->lock);
 	for (; clear && buffer && buffer->start < end; buffer = next) {
 		next = range_entry(rb_next(&buffer->in_ranges));
-		clear = buffer_take_out(heap, buffer);
+		clear = buffer_put_out(heap, buffer);
 		if (clear) {
 			from = min(from, buffer->start);
 			end = max(end, end_of(buffer));
-			heap->evictions++;
 		}
 		cond_resched();
 	}
@@ -310,39 +323,45 @@ int distmind_heap_add(struct distmind_heap *heap, struct distmind_buffer *buffer
 	return err == -ENOSPC ? 0 : err;
 }
 
-/* It is held while it goes, as if a job used it: nobody else is put out for its range. */
-static void set_going(struct distmind_heap *heap, struct distmind_buffer *buffer, bool going)
+/* Whoever needs a range finds it before others. */
+static void set_going(struct distmind_heap *heap, struct distmind_buffer *buffer)
 {
 	lockdep_assert_held(&heap->lock);
 	spin_lock(&heap->use_lock);
-	WARN_ON(buffer->active != !going || buffer->pins);
-	buffer->going = going;
-	buffer->active = going;
-	distmind_heap_settle(heap, buffer);
-	heap->changes += !going;
+	buffer->going = true;
+	if (!WARN_ON(buffer->use != DISTMIND_BUFFER_IDLE))
+		list_move(&buffer->in_idle, &heap->idle[buffer->kind]);
 	spin_unlock(&heap->use_lock);
 }
 
 /*
  * The buffer goes for good. Emptying the engine's page tables takes time by its size, and is
- * done without the lock: until then it has its range, and is not found there by faults. Who
- * wanted the range meanwhile is to look again, which is the caller's to see to.
+ * done without the lock: until then it has its range, idle, and is not found there by faults.
+ * If it is put out meanwhile, the last of this may hit who has the range next: that is but a
+ * few more faults. Who wanted the range is to look again, which is the caller's to see to.
  */
 void distmind_heap_del(struct distmind_heap *heap, struct distmind_buffer *buffer)
 {
+	unsigned long done;
 	bool there;
 
 	mutex_lock(&heap->lock);
 	there = buffer->resident;
 	if (there)
-		set_going(heap, buffer, true);
+		set_going(heap, buffer);
 	mutex_unlock(&heap->lock);
 	if (!there)
 		return;
-	unmap_range(heap, buffer->start, buffer->count);
+	for (done = 0; done < buffer->count && READ_ONCE(buffer->resident); done += UNMAP_PAGES)
+		unmap_range(heap, buffer->start + done,
+			    min_t(unsigned long, buffer->count - done, UNMAP_PAGES));
+	/* Also until who has put it out is done with its page tables. */
 	mutex_lock(&heap->lock);
-	set_going(heap, buffer, false);
-	buffer_take_out(heap, buffer);
+	if (buffer->resident)
+		buffer_take_out(heap, buffer);
+	spin_lock(&heap->use_lock);
+	heap->changes++;
+	spin_unlock(&heap->use_lock);
 	mutex_unlock(&heap->lock);
 }
 

@@ -22,7 +22,8 @@ struct distmind_buffer;
  * @closed: the engine has no business here any more
  * @use_lock: guards which buffers are in use, and what follows up to @node
  * @held: buffers with a place that must stay there: active or pinned; by where it is
- * @idle: the other ones with a place, of each kind, the least recently used first
+ * @idle: the other ones with a place, of each kind: those that are going, and then the
+ *	least recently used first
  * @changes: how often one that was held became idle, or one has gone
  * @pinned: buffers that importers have pinned, with a place or without
  * @pinned_count: length of @pinned

@@ -8,11 +8,11 @@
  * does not notice. When a job that uses it gets a lane, it comes back, maybe
  * elsewhere, and, if its vgpu has been bound to another gpu meanwhile, there.
  *
- * Who goes first: what belongs to vgpus that are not on this gpu any more, as far as it
- * is among the GONE_LOOKS that were not used for longest, then weights, which cost
- * nobody anything, then whatever was not used for longest. If that has put out
- * EVICT_MAX and there is no contiguous range yet, one is cleared, whoever is in it. So
- * what an admission does is bounded by the buffers that must go, and the small ones of
+ * Who goes first: what goes for good, and what belongs to vgpus that are not on this gpu
+ * any more, as far as it is among the GONE_LOOKS that were not used for longest, then
+ * weights, which cost nobody anything, then whatever was not used for longest. If that has
+ * put out EVICT_MAX and there is no contiguous range yet, one is cleared, whoever is in it.
+ * So what an admission does is bounded by the buffers that must go, and the small ones of
  * one tenant do not slow down the others.
  *
  * buffer->gpu changes under move_lock and both locks of the heap that is left, and only
@@ -175,7 +175,7 @@ static struct distmind_buffer *find_victim(struct distmind_gpu *gpu)
 	for (i = 0; i < ARRAY_SIZE(lists); i++) {
 		looks = 0;
 		list_for_each_entry(buffer, lists[i], in_idle) {
-			if (READ_ONCE(buffer->vgpu->gpu) != gpu)
+			if (buffer->going || READ_ONCE(buffer->vgpu->gpu) != gpu)
 				return buffer;
 			if (!victim)
 				victim = buffer;
@@ -457,8 +457,7 @@ static int look_around(struct distmind_gpu *gpu, const struct distmind_job *job,
 	never = !fits_around(gpu, job);
 	buffer = never ? largest_staying(heap) : NULL;
 	count_leaving(&gpu->sched, U32_MAX, -1);
-	/* One that is going is in nobody's hands, and will be gone soon. */
-	if (!buffer || buffer->going)
+	if (!buffer)
 		return blame(room, job, DISTMIND_ROOM_JOBS, gpu, largest_staying(heap));
 	return blame(room, job, buffer->pins ? DISTMIND_ROOM_PINNED : DISTMIND_ROOM_HUNG, gpu,
 		     buffer);

@@ -6,6 +6,8 @@
  *
  * time-limit: 300
  */
+#include <sched.h>
+
 #include "importer/importer.h"
 #include "kselftest_harness.h"
 #include "library_test.h"
@@ -725,6 +727,98 @@ TEST_F_TIMEOUT(residency, a_buffer_that_two_gpus_want_at_once_is_in_one_of_them,
 	distmind_vgpu_close(vgpu);
 	EXPECT_EQ(0, distmind_pool_vgpu_delete(self->pool, owner.id));
 	crowd_end(self->pool, &crowd);
+}
+
+/* Has nothing of a processor that somebody else wants. */
+static void *destroy_idly(void *arg)
+{
+	struct sched_param param = { 0 };
+
+	if (sched_setscheduler(0, SCHED_IDLE, &param))
+		return (void *)-1L;
+	distmind_buffer_destroy(arg);
+	return NULL;
+}
+
+static volatile bool busy;
+
+static void *keep_busy(void *arg)
+{
+	while (busy)
+		;
+	return NULL;
+}
+
+#define BUSY_MAX	16
+#define LARGE		(48 * MiB)
+
+/* What its tenant has begun to give back, and does not get on with, is there for others. */
+TEST_F(residency, who_goes_slowly_keeps_nobody_from_the_room_that_it_had)
+{
+	struct distmind_engine_params params = {
+		.name = "large", .kind = "residency", .memory = LARGE,
+		.numa_node = DISTMIND_NUMA_ANY, .compute_lanes = 1,
+	};
+	struct distmind_vgpu_record record = {
+		.memory = LARGE, .share = 500, .sched_class = DISTMIND_CLASS_STANDARD,
+	};
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+	struct distmind_queue *queues[2];
+	struct distmind_timeline *done[2];
+	struct distmind_buffer *buffers[2];
+	struct distmind_vgpu *vgpus[2];
+	pthread_t idle, hogs[BUSY_MAX];
+	struct gpu gpu;
+	uint32_t ids[2];
+	void *err;
+
+	ASSERT_LE(processors, BUSY_MAX);
+	ASSERT_EQ(0, gpu_start(&gpu, &params, run_job));
+	record.gpu = distmind_engine_gpu(gpu.engine);
+	for (int i = 0; i < 2; i++) {
+		ASSERT_EQ(0, library_vgpu_create(self->pool, &record, &vgpus[i]));
+		ids[i] = record.id;
+		ASSERT_EQ(0, distmind_queue_create(vgpus[i], DISTMIND_LANE_COMPUTE, 1, &queues[i]));
+		ASSERT_EQ(0, distmind_timeline_create(vgpus[i], 0, &done[i]));
+		ASSERT_EQ(0, distmind_buffer_create(vgpus[i], LARGE, DISTMIND_BUFFER_DATA,
+						    &buffers[i]));
+	}
+	/* So that the engine has every page of it mapped. */
+	distmind_batch_launch(self->batch, OP_STORE, 1);
+	add_whole(self->batch, 1, buffers[0]);
+	distmind_batch_signal(self->batch, done[0], 1);
+	ASSERT_EQ(0, distmind_queue_submit(queues[0], self->batch, NULL));
+	distmind_batch_clear(self->batch);
+	ASSERT_EQ(0, distmind_timeline_wait(done[0], 1, 20000));
+	ASSERT_EQ(DISTMIND_OFFSET_NONE, place_of(buffers[1]));
+
+	busy = true;
+	for (long i = 0; i < processors; i++)
+		ASSERT_EQ(0, pthread_create(&hogs[i], NULL, keep_busy, NULL));
+	ASSERT_EQ(0, pthread_create(&idle, NULL, destroy_idly, buffers[0]));
+	/* It has begun by then, and is not to have ended. */
+	sleep(1);
+	distmind_batch_launch(self->batch, OP_CHECK, 1);
+	distmind_batch_number(self->batch, 0);
+	distmind_batch_range(self->batch, buffers[1], 0, PAGE);
+	distmind_batch_signal(self->batch, done[1], 1);
+	ASSERT_EQ(0, distmind_queue_submit(queues[1], self->batch, NULL));
+	distmind_batch_clear(self->batch);
+	EXPECT_EQ(0, distmind_timeline_wait(done[1], 1, 5000));
+	busy = false;
+	for (long i = 0; i < processors; i++)
+		pthread_join(hogs[i], NULL);
+	ASSERT_EQ(0, pthread_join(idle, &err));
+	EXPECT_EQ(NULL, err);
+	EXPECT_EQ(0, place_of(buffers[1]));
+	distmind_buffer_destroy(buffers[1]);
+	for (int i = 0; i < 2; i++) {
+		distmind_timeline_destroy(done[i]);
+		distmind_queue_destroy(queues[i]);
+		distmind_vgpu_close(vgpus[i]);
+		EXPECT_EQ(0, distmind_pool_vgpu_delete(self->pool, ids[i]));
+	}
+	EXPECT_EQ(0, gpu_stop(self->pool, &gpu));
 }
 
 TEST_HARNESS_MAIN
