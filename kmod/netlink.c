@@ -259,13 +259,18 @@ static bool fill_claim(struct sk_buff *skb, void *object, struct sk_buff *asker)
 		 nla_put_u32(skb, DISTMIND_A_CLAIM_REMAINING, max_t(s64, remaining, 0)));
 }
 
-/* One message that holds one object, or NULL. */
-static struct sk_buff *build_message(u32 portid, u32 seq, u8 cmd,
-				     bool (*fill)(struct sk_buff *skb, void *object,
-						  struct sk_buff *asker),
-				     void *object, struct sk_buff *asker)
+/* For one object. Not under a lock if somebody asks for it: it may wait for memory. */
+static struct sk_buff *new_message(void)
 {
-	struct sk_buff *msg = genlmsg_new(GENLMSG_DEFAULT_SIZE, GFP_KERNEL);
+	return genlmsg_new(GENLMSG_DEFAULT_SIZE, GFP_KERNEL);
+}
+
+/* One object in @msg, which may be NULL; returns NULL, without a message, if that fails. */
+static struct sk_buff *fill_message(struct sk_buff *msg, u32 portid, u32 seq, u8 cmd,
+				    bool (*fill)(struct sk_buff *skb, void *object,
+						 struct sk_buff *asker),
+				    void *object, struct sk_buff *asker)
+{
 	void *header;
 
 	if (!msg)
@@ -296,7 +301,7 @@ static void notify(unsigned int group, u8 cmd,
 
 	if (genl_has_listeners(family, &init_net, group) <= 0)
 		return;
-	msg = build_message(0, 0, cmd, fill, object, NULL);
+	msg = fill_message(new_message(), 0, 0, cmd, fill, object, NULL);
 	if (msg)
 		genlmsg_multicast(family, msg, 0, group, GFP_KERNEL);
 	else
@@ -550,9 +555,9 @@ static int bad_id(struct genl_info *info, const char *message)
 
 static int get_one(struct sk_buff *asker, struct genl_info *info, const struct kind *kind)
 {
-	struct sk_buff *msg = NULL;
 	unsigned long found;
 	bool exists = false;
+	struct sk_buff *msg;
 	void *object;
 	u32 id;
 	int err;
@@ -560,20 +565,24 @@ static int get_one(struct sk_buff *asker, struct genl_info *info, const struct k
 	err = get_id(info, &id);
 	if (err)
 		return err;
+	msg = new_message();
 	if (kind->lock)
 		mutex_lock(kind->lock);
 	found = id;
 	object = kind->from(&found);
 	if (object && found == id && kind->visible(asker, object)) {
 		exists = true;
-		msg = build_message(info->snd_portid, info->snd_seq, kind->cmd, kind->fill, object,
-				    asker);
+		msg = fill_message(msg, info->snd_portid, info->snd_seq, kind->cmd, kind->fill,
+				   object, asker);
 	}
 	if (object && kind->put)
 		kind->put(object);
 	if (kind->lock)
 		mutex_unlock(kind->lock);
-	return exists ? send_reply(msg, info) : bad_id(info, kind->missing);
+	if (exists)
+		return send_reply(msg, info);
+	nlmsg_free(msg);
+	return bad_id(info, kind->missing);
 }
 
 int distmind_nl_gpu_get_doit(struct sk_buff *skb, struct genl_info *info)
@@ -742,9 +751,10 @@ int distmind_nl_vgpu_new_doit(struct sk_buff *skb, struct genl_info *info)
 	vgpu = distmind_vgpu_create(&owner, &settings, gpu, NULL, info->extack);
 	if (IS_ERR(vgpu))
 		return PTR_ERR(vgpu);
+	msg = new_message();
 	mutex_lock(&distmind_pool_lock);
-	msg = build_message(info->snd_portid, info->snd_seq, DISTMIND_CMD_VGPU_NEW, fill_vgpu,
-			    vgpu, skb);
+	msg = fill_message(msg, info->snd_portid, info->snd_seq, DISTMIND_CMD_VGPU_NEW, fill_vgpu,
+			   vgpu, skb);
 	mutex_unlock(&distmind_pool_lock);
 	err = send_reply(msg, info);
 	distmind_vgpu_put(vgpu);
