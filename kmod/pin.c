@@ -117,13 +117,13 @@ static int pin_first(struct distmind_heap *heap, struct distmind_buffer *buffer)
 /* @device is the importer's. */
 int distmind_pin_add(struct distmind_buffer *buffer, const char *device)
 {
+	struct distmind_gpu *gpu = distmind_residency_lock(buffer);
 	struct distmind_heap *heap;
 	int tries, err;
 
-	err = distmind_residency_lock(buffer);
-	if (err)
-		return err;
-	heap = &buffer->gpu->heap;
+	if (IS_ERR(gpu))
+		return PTR_ERR(gpu);
+	heap = &gpu->heap;
 	for (tries = 0; tries < 2; tries++) {
 		spin_lock(&heap->use_lock);
 		err = buffer->pins ? 0 : pin_first(heap, buffer);
@@ -138,7 +138,7 @@ int distmind_pin_add(struct distmind_buffer *buffer, const char *device)
 		if (err != -EBUSY || !distmind_heap_evict(heap, buffer))
 			break;
 	}
-	distmind_residency_unlock(buffer);
+	distmind_residency_unlock(gpu);
 	return err;
 }
 

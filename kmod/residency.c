@@ -17,7 +17,8 @@
  *
  * buffer->gpu changes under move_lock and both locks of the heap that is left, and only
  * of a buffer that has no place there and is neither active nor pinned: so under
- * either lock of a heap, what is for that heap stays so.
+ * either lock of a heap, what is for that heap stays so. move_lock, a spinlock inside
+ * the others, is for those who have none of these yet and want a reference to the gpu.
  *
  * A job that has no room because of the jobs on other lanes, or of what is pinned,
  * waits, on no lane and holding nothing, see room.c. It puts nobody out before there is
@@ -46,7 +47,7 @@
 /* How often a range is cleared that somebody begins to use meanwhile. */
 #define CLEAR_TRIES	3
 
-static DEFINE_MUTEX(move_lock);
+static DEFINE_SPINLOCK(move_lock);
 
 /* Under use_lock of the heap that they are for, as whoever counts those of the job expects. */
 static void activate(struct distmind_heap *heap, struct distmind_job *job)
@@ -494,15 +495,26 @@ int distmind_residency_look(struct distmind_gpu *gpu, const struct distmind_job 
 	return ret;
 }
 
-/* Have those jobs yield that use it on the gpu that its vgpu has left. Sleeps. */
+/* The gpu that it is for at the moment, with a reference. */
+static struct distmind_gpu *get_gpu(struct distmind_buffer *buffer)
+{
+	struct distmind_gpu *gpu;
+
+	spin_lock(&move_lock);
+	gpu = buffer->gpu;
+	distmind_gpu_get(gpu);
+	spin_unlock(&move_lock);
+	return gpu;
+}
+
+/* Have those jobs yield that use it on the gpu that its vgpu has left. Without any lock. */
 void distmind_residency_ask_users(struct distmind_buffer *buffer)
 {
-	struct distmind_sched *sched;
+	struct distmind_gpu *gpu = get_gpu(buffer);
+	struct distmind_sched *sched = &gpu->sched;
 	u64 now;
 	u32 i, j;
 
-	mutex_lock(&move_lock);
-	sched = &buffer->gpu->sched;
 	spin_lock(&sched->lock);
 	now = ktime_get_ns();
 	for (i = 0; i < sched->lane_count && READ_ONCE(buffer->wanted); i++) {
@@ -516,7 +528,7 @@ void distmind_residency_ask_users(struct distmind_buffer *buffer)
 	/* Who does not yield is looked at again in time. */
 	distmind_sched_dispatch(sched, now);
 	spin_unlock(&sched->lock);
-	mutex_unlock(&move_lock);
+	distmind_gpu_put(gpu);
 }
 
 /* So that its own can be placed anew: they may lie so that nothing fits between them. */
@@ -578,18 +590,43 @@ static int bring_in(struct distmind_gpu *gpu, struct distmind_job *job)
 	return err ? -EAGAIN : 0;
 }
 
+/*
+ * The gpu that the buffer is for, with a reference and the lock of its heap: it is for that
+ * one until distmind_residency_unlock(). -EINTR.
+ */
+struct distmind_gpu *distmind_residency_lock(struct distmind_buffer *buffer)
+{
+	struct distmind_gpu *gpu;
+
+	for (;;) {
+		gpu = get_gpu(buffer);
+		if (mutex_lock_killable(&gpu->heap.lock)) {
+			distmind_gpu_put(gpu);
+			return ERR_PTR(-EINTR);
+		}
+		if (READ_ONCE(buffer->gpu) == gpu)
+			return gpu;
+		/* It has gone elsewhere meanwhile. */
+		distmind_residency_unlock(gpu);
+	}
+}
+
+void distmind_residency_unlock(struct distmind_gpu *gpu)
+{
+	mutex_unlock(&gpu->heap.lock);
+	distmind_gpu_put(gpu);
+}
+
 /* To the heap of another gpu, where its vgpu is now. */
 static int move(struct distmind_buffer *buffer, struct distmind_gpu *gpu)
 {
-	struct distmind_gpu *old;
+	struct distmind_gpu *old = distmind_residency_lock(buffer);
 	int err = 0;
 
-	if (mutex_lock_killable(&move_lock))
-		return -EINTR;
-	old = buffer->gpu;
+	if (IS_ERR(old))
+		return PTR_ERR(old);
 	if (old == gpu)
 		goto out;
-	mutex_lock(&old->heap.lock);
 	if (buffer->count > gpu->heap.pages)
 		err = -ENOSPC;
 	else if (buffer->resident && !distmind_heap_evict(&old->heap, buffer))
@@ -600,35 +637,19 @@ static int move(struct distmind_buffer *buffer, struct distmind_gpu *gpu)
 	buffer->wanted = err == -EAGAIN && buffer->active;
 	if (!err) {
 		distmind_gpu_get(gpu);
+		spin_lock(&move_lock);
 		buffer->gpu_id = gpu->id;
 		/* Pairs with are_here(). */
 		smp_store_release(&buffer->gpu, gpu);
+		spin_unlock(&move_lock);
 	}
 	spin_unlock(&old->heap.use_lock);
-	mutex_unlock(&old->heap.lock);
+	/* The buffer's reference; it is locked with another. */
 	if (!err)
 		distmind_gpu_put(old);
 out:
-	mutex_unlock(&move_lock);
+	distmind_residency_unlock(old);
 	return err;
-}
-
-/* From here on the buffer is for this heap until distmind_residency_unlock(). */
-int distmind_residency_lock(struct distmind_buffer *buffer)
-{
-	if (mutex_lock_killable(&move_lock))
-		return -EINTR;
-	if (mutex_lock_killable(&buffer->gpu->heap.lock)) {
-		mutex_unlock(&move_lock);
-		return -EINTR;
-	}
-	return 0;
-}
-
-void distmind_residency_unlock(struct distmind_buffer *buffer)
-{
-	mutex_unlock(&buffer->gpu->heap.lock);
-	mutex_unlock(&move_lock);
 }
 
 /* Its own are for it to have, whatever was wanted of them before. */

@@ -17,7 +17,7 @@ bool distmind_residency_fits(struct distmind_gpu *gpu, const struct distmind_job
 int distmind_residency_look(struct distmind_gpu *gpu, const struct distmind_job *job, bool again,
 			    struct distmind_room *room);
 void distmind_residency_ask_users(struct distmind_buffer *buffer);
-int distmind_residency_lock(struct distmind_buffer *buffer);
-void distmind_residency_unlock(struct distmind_buffer *buffer);
+struct distmind_gpu *distmind_residency_lock(struct distmind_buffer *buffer);
+void distmind_residency_unlock(struct distmind_gpu *gpu);
 
 #endif /* _DISTMIND_RESIDENCY_H */
