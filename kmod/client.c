@@ -564,7 +564,7 @@ static int client_mmap(struct file *file, struct vm_area_struct *vma)
 }
 
 #ifdef CONFIG_PROC_FS
-/* Where the time of requests went. */
+/* How requests fared: where their time went, and how long they took. */
 static void show_requests(struct seq_file *m, struct distmind_vgpu *vgpu)
 {
 	static const char *const phases[DISTMIND_REQUEST_PHASE__COUNT] = {
@@ -585,6 +585,10 @@ static void show_requests(struct seq_file *m, struct distmind_vgpu *vgpu)
 	seq_printf(m, "distmind-requests-missed:\t%llu\n", stats.missed);
 	for (i = 0; i < DISTMIND_REQUEST_PHASE__COUNT; i++)
 		seq_printf(m, "distmind-requests-%s:\t%llu ns\n", phases[i], stats.spent_ns[i]);
+	seq_puts(m, "distmind-requests-latency:\t");
+	for (i = 0; i < DISTMIND_LATENCY_BUCKETS; i++)
+		seq_printf(m, "%s%llu", i ? " " : "", stats.latency[i]);
+	seq_putc(m, '\n');
 }
 
 /* Bytes of a client's buffers. */

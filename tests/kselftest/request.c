@@ -439,21 +439,69 @@ TEST_F(request, has_failed_if_one_of_its_jobs_has)
 	EXPECT_EQ(0, self->record.open_requests);
 }
 
-static long fdinfo(int fd, const char *key)
+/* The numbers of a line of fdinfo; returns how many there are, 0: there is no such line. */
+static int fdinfo_line(int fd, const char *key, uint64_t *numbers, int max)
 {
-	char path[64], line[128];
-	long value = -1;
+	char path[64], line[1024], *at, *end;
+	int count = 0;
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
 	file = fopen(path, "r");
 	while (file && fgets(line, sizeof(line), file)) {
-		if (!strncmp(line, key, strlen(key)) && line[strlen(key)] == ':')
-			value = atol(line + strlen(key) + 1);
+		if (strncmp(line, key, strlen(key)) || line[strlen(key)] != ':')
+			continue;
+		for (at = line + strlen(key) + 1; count < max; at = end, count++) {
+			numbers[count] = strtoull(at, &end, 10);
+			if (end == at)
+				break;
+		}
 	}
 	if (file)
 		fclose(file);
-	return value;
+	return count;
+}
+
+static uint64_t fdinfo(int fd, const char *key)
+{
+	uint64_t number;
+
+	return fdinfo_line(fd, key, &number, 1) ? number : UINT64_MAX;
+}
+
+/* One late and two in time, of different lengths; fdinfo and netlink say the same of them. */
+TEST_F(request, is_told_of_in_fdinfo)
+{
+	struct distmind_request late = { .id = 1, .deadline_ns = 1, .last = true };
+	struct distmind_request in_time = { .deadline_ns = now_ns() + 100 * SECOND, .last = true };
+	static const char *const phases[] = { "idle", "order", "weights", "lane", "room", "run" };
+	uint64_t latency[DISTMIND_LATENCY_BUCKETS + 1];
+	int fd = distmind_vgpu_fd(self->vgpu);
+	char key[64];
+
+	ASSERT_EQ(0, SUBMIT(0, 0, 1, 1, &late));
+	for (in_time.id = 2; in_time.id <= 3; in_time.id++)
+		ASSERT_EQ(0, SUBMIT(0, 0, 1, 20 * in_time.id, &in_time));
+	ASSERT_EQ(0, AWAIT());
+	EXPECT_EQ(3, fdinfo(fd, "distmind-requests-ended"));
+	EXPECT_EQ(0, fdinfo(fd, "distmind-requests-open"));
+	EXPECT_EQ(0, fdinfo(fd, "distmind-requests-failed"));
+	EXPECT_EQ(1, fdinfo(fd, "distmind-requests-missed"));
+	/* Each of their blocks takes a millisecond, at least. */
+	EXPECT_LE(101 * MS, fdinfo(fd, "distmind-requests-run"));
+	ASSERT_EQ(0, LOOK());
+	for (int i = 0; i <= DISTMIND_REQUEST_PHASE_MAX; i++) {
+		snprintf(key, sizeof(key), "distmind-requests-%s", phases[i]);
+		EXPECT_EQ(self->record.request_ns[i], fdinfo(fd, key));
+	}
+	ASSERT_EQ(DISTMIND_LATENCY_BUCKETS,
+		  fdinfo_line(fd, "distmind-requests-latency", latency,
+			      DISTMIND_LATENCY_BUCKETS + 1));
+	EXPECT_EQ(3, sum(latency, DISTMIND_LATENCY_BUCKETS));
+	for (int i = 0; i < DISTMIND_LATENCY_BUCKETS; i++)
+		EXPECT_EQ(self->record.request_latency[i], latency[i]);
+	/* The last one took longer than 2^16 microseconds. */
+	EXPECT_LE(1, sum(latency + 17, DISTMIND_LATENCY_BUCKETS - 17));
 }
 
 /* Also by who opens the vgpu again, and the end of that file ends what it has begun. */
