@@ -237,6 +237,153 @@ TEST_F(request, has_its_time_counted_where_it_went)
 	distmind_timeline_destroy(gate);
 }
 
+/* A job that uses a buffer, of a request of its own. */
+static int submit_use(struct distmind_queue *queue, struct distmind_batch *batch,
+		      struct distmind_buffer *buffer, uint32_t operation,
+		      struct distmind_timeline *done, uint64_t value)
+{
+	int err;
+
+	distmind_batch_launch(batch, operation, 1);
+	distmind_batch_range(batch, buffer, 0, distmind_buffer_size(buffer));
+	distmind_batch_signal(batch, done, value);
+	distmind_batch_request(batch, &(struct distmind_request){ .id = value, .last = true });
+	err = distmind_queue_submit(queue, batch, NULL);
+	distmind_batch_clear(batch);
+	return err;
+}
+
+/* It waits when it has been submitted, and goes on when the weights are said to be there. */
+TEST_F(request, has_its_wait_for_weights_counted_as_such)
+{
+	struct distmind_extent_record extent = { .size = PAGE, .value = 1 };
+	const uint64_t *spent = self->record.request_ns;
+	struct distmind_buffer_info info;
+	struct distmind_timeline *load;
+	struct distmind_buffer *weights;
+	uint64_t begin, all, waited;
+
+	ASSERT_EQ(0, distmind_buffer_create(self->vgpu, PAGE, DISTMIND_BUFFER_WEIGHTS, &weights));
+	ASSERT_EQ(0, distmind_buffer_info(weights, &info));
+	ASSERT_EQ(0, distmind_timeline_create(self->vgpu, 0, &load));
+	ASSERT_EQ(0, distmind_pool_extents_add(self->pool, info.id, distmind_timeline_fd(load),
+					       &extent, 1));
+	begin = now_ns();
+	ASSERT_EQ(0, submit_use(self->queues[0], self->batch, weights, 0, self->done, 1));
+	usleep(40000);
+	ASSERT_EQ(0, distmind_timeline_signal(load, 1));
+	ASSERT_EQ(0, distmind_timeline_wait(self->done, 1, 20000));
+	all = now_ns() - begin;
+	ASSERT_EQ(0, LOOK());
+	ASSERT_EQ(1, self->record.requests);
+	EXPECT_GE(spent[DISTMIND_REQUEST_PHASE_WEIGHTS], 40 * MS);
+	EXPECT_EQ(0, spent[DISTMIND_REQUEST_PHASE_IDLE]);
+	EXPECT_LE(sum(spent, DISTMIND_REQUEST_PHASE_MAX + 1), all);
+	/* What has come is not waited for. */
+	waited = spent[DISTMIND_REQUEST_PHASE_WEIGHTS];
+	ASSERT_EQ(0, submit_use(self->queues[0], self->batch, weights, 0, self->done, 2));
+	ASSERT_EQ(0, distmind_timeline_wait(self->done, 2, 20000));
+	ASSERT_EQ(0, LOOK());
+	ASSERT_EQ(2, self->record.requests);
+	EXPECT_EQ(waited, spent[DISTMIND_REQUEST_PHASE_WEIGHTS]);
+	distmind_timeline_destroy(load);
+	distmind_buffer_destroy(weights);
+}
+
+#define DEAF 1 /* until it is told that it is enough, whoever asks it to yield */
+
+static int deaf_runs, deaf_enough;
+
+static void run_deaf(struct distmind_engine *engine, struct distmind_engine_exchange *next)
+{
+	if (next->job.operation != DEAF)
+		return;
+	__atomic_store_n(&deaf_runs, 1, __ATOMIC_SEQ_CST);
+	while (!__atomic_load_n(&deaf_enough, __ATOMIC_SEQ_CST))
+		usleep(1000);
+}
+
+/* A vgpu with a queue and a buffer of three quarters of the memory. */
+struct user {
+	struct distmind_vgpu_record record;
+	struct distmind_vgpu *vgpu;
+	struct distmind_queue *queue;
+	struct distmind_timeline *done;
+	struct distmind_buffer *buffer;
+};
+
+static int user_start(struct distmind_pool *pool, struct user *user, uint32_t gpu, uint32_t class)
+{
+	int err;
+
+	user->record = (struct distmind_vgpu_record){
+		.gpu = gpu, .memory = MiB, .share = 500, .sched_class = class,
+		.objective_ns = class == DISTMIND_CLASS_LATENCY ? OBJECTIVE : 0,
+	};
+	err = library_vgpu_create(pool, &user->record, &user->vgpu);
+	if (!err)
+		err = distmind_queue_create(user->vgpu, DISTMIND_LANE_COMPUTE, 8, &user->queue);
+	if (!err)
+		err = distmind_timeline_create(user->vgpu, 0, &user->done);
+	if (!err)
+		err = distmind_buffer_create(user->vgpu, MiB / 4 * 3, DISTMIND_BUFFER_DATA,
+					     &user->buffer);
+	return err;
+}
+
+static void user_stop(struct distmind_pool *pool, struct user *user)
+{
+	distmind_queue_destroy(user->queue);
+	distmind_timeline_destroy(user->done);
+	distmind_buffer_destroy(user->buffer);
+	distmind_vgpu_close(user->vgpu);
+	distmind_pool_vgpu_delete(pool, user->record.id);
+}
+
+/* There is a lane for it, but no room beside what another one's job uses, which stays. */
+TEST_F(request, has_its_wait_for_room_counted_as_such)
+{
+	struct distmind_engine_params params = {
+		.name = "deaf", .kind = "test", .memory = MiB, .numa_node = DISTMIND_NUMA_ANY,
+		.compute_lanes = 2, .capabilities = DISTMIND_ENGINE_YIELDS,
+	};
+	struct user holder, waiter;
+	const uint64_t *spent = waiter.record.request_ns;
+	struct distmind_queue_room room = { 0 };
+	uint64_t begin, all;
+	struct gpu gpu;
+
+	deaf_runs = deaf_enough = 0;
+	ASSERT_EQ(0, gpu_start(&gpu, &params, run_deaf));
+	ASSERT_EQ(0, user_start(self->pool, &holder, distmind_engine_gpu(gpu.engine),
+				DISTMIND_CLASS_BEST_EFFORT));
+	ASSERT_EQ(0, user_start(self->pool, &waiter, distmind_engine_gpu(gpu.engine),
+				DISTMIND_CLASS_LATENCY));
+	ASSERT_EQ(0, submit_use(holder.queue, self->batch, holder.buffer, DEAF, holder.done, 1));
+	while (!__atomic_load_n(&deaf_runs, __ATOMIC_SEQ_CST))
+		usleep(1000);
+	begin = now_ns();
+	ASSERT_EQ(0, submit_use(waiter.queue, self->batch, waiter.buffer, 0, waiter.done, 1));
+	while (!room.waited_ns)
+		ASSERT_EQ(0, distmind_queue_room(waiter.queue, &room));
+	usleep(40000);
+	__atomic_store_n(&deaf_enough, 1, __ATOMIC_SEQ_CST);
+	ASSERT_EQ(0, distmind_timeline_wait(waiter.done, 1, 20000));
+	all = now_ns() - begin;
+	ASSERT_EQ(0, distmind_pool_vgpu(self->pool, waiter.record.id, &waiter.record));
+	ASSERT_EQ(1, waiter.record.requests);
+	EXPECT_GE(spent[DISTMIND_REQUEST_PHASE_ROOM], 40 * MS);
+	EXPECT_EQ(0, spent[DISTMIND_REQUEST_PHASE_WEIGHTS]);
+	EXPECT_LE(sum(spent, DISTMIND_REQUEST_PHASE_MAX + 1), all);
+	/* Who had the room ran meanwhile. */
+	ASSERT_EQ(0, distmind_timeline_wait(holder.done, 1, 20000));
+	ASSERT_EQ(0, distmind_pool_vgpu(self->pool, holder.record.id, &holder.record));
+	EXPECT_GE(holder.record.request_ns[DISTMIND_REQUEST_PHASE_RUN], 40 * MS);
+	user_stop(self->pool, &waiter);
+	user_stop(self->pool, &holder);
+	gpu_stop(self->pool, &gpu);
+}
+
 /* The lane, with what nobody comes before, for so many blocks; until it runs. */
 static int occupy_for(struct distmind_queue *queue, struct distmind_batch *batch, uint32_t blocks)
 {
