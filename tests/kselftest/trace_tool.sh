@@ -89,6 +89,13 @@ assert summary["runs"] == len(jobs) > 10 and summary["preemptions"] == len(asked
 assert summary["groups"] == 0
 assert len({e["args"]["vgpu"] for e in jobs}) == 2
 assert any(e["args"]["end"] == "yielded" for e in jobs)
+# What is served are requests: they ran, and where their time went adds up.
+requests = of("X", cat="request")
+print(len(requests), requests[:3])
+assert len({e["args"]["vgpu"] for e in requests}) == 1
+assert any(e["dur"] > 0 and e["args"]["run_percent"] > 0 for e in requests)
+assert all(abs(sum(value for key, value in e["args"].items() if key.endswith("_percent")) - 100) < 1
+           for e in requests)
 # A job that has yielded goes on: every arrow ends after it began.
 begins = {e["id"]: e["ts"] for e in of("s")}
 ends = {e["id"]: e["ts"] for e in of("f")}
