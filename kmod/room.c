@@ -14,7 +14,8 @@
  *   of a lower rank    at once,
  *   of the same rank   after it has waited for DISTMIND_ROOM_PATIENCE_NS,
  *
- * and, unless the policy is fifo, as many of them are asked to yield as it needs. What
+ * and, unless the policy is fifo, as many of them are asked to yield as it needs; one that has
+ * not done so after the grace period is not needed if there are enough others. What
  * is of no higher rank and wants the room as well waits until the claim was served;
  * what is not in the way of it runs. room.h says what that promises.
  *
@@ -98,11 +99,23 @@ static struct distmind_queue *next_queue(struct distmind_queue *queue)
 	return list_next_entry(queue, room.in_tenant);
 }
 
-/* The lanes whose jobs make way for a claim, or will: bit i for lane i. */
+/* Until when a lane that was asked to yield is counted on. */
+static u64 counted_on_until(const struct distmind_sched *sched, const struct distmind_lane *lane)
+{
+	/* Nobody has the job who could have heard of it. */
+	if (!distmind_lane_state_has_begun(&lane->state))
+		return U64_MAX;
+	return max(lane->asked_ns, lane->started_ns) + sched->grace_ns;
+}
+
+/*
+ * The lanes whose jobs make way for a claim, or will: bit i for lane i. Those that ignore their
+ * request are among them only if the others have not enough.
+ */
 static u32 making_way(struct distmind_sched *sched, const struct distmind_queue *claim, u64 now)
 {
 	bool patient = now - first_job(claim)->room_ns < DISTMIND_ROOM_PATIENCE_NS;
-	u32 i, rank, mask = 0;
+	u32 i, rank, mask = 0, deaf = 0;
 
 	for (i = 0; i < sched->lane_count; i++) {
 		const struct distmind_lane *lane = &sched->lanes[i];
@@ -113,8 +126,27 @@ static u32 making_way(struct distmind_sched *sched, const struct distmind_queue 
 		if (lane->state.asked || rank < rank_of(claim) ||
 		    (rank == rank_of(claim) && !patient))
 			mask |= BIT(i);
+		if (lane->state.asked && now >= counted_on_until(sched, lane))
+			deaf |= BIT(i);
 	}
+	if (deaf && distmind_residency_fits(distmind_gpu_of(sched), first_job(claim), mask & ~deaf))
+		mask &= ~deaf;
 	return mask;
+}
+
+static void look_again_at(struct distmind_sched *sched, u64 due)
+{
+	if (!sched->room_due_ns || due < sched->room_due_ns)
+		sched->room_due_ns = due;
+}
+
+/* When the lane, which was asked, is no longer counted on, others may be to be asked. */
+static void look_if_deaf(struct distmind_sched *sched, const struct distmind_lane *lane, u64 now)
+{
+	u64 until = counted_on_until(sched, lane);
+
+	if (until > now && until != U64_MAX)
+		look_again_at(sched, until);
 }
 
 /* As few of @lanes as it takes, those of low rank first. */
@@ -124,8 +156,10 @@ static void ask_lanes(struct distmind_sched *sched, const struct distmind_queue 
 	u32 i, rank, gone = 0;
 
 	for (i = 0; i < sched->lane_count; i++) {
-		if (lanes & BIT(i) && sched->lanes[i].state.asked)
+		if (lanes & BIT(i) && sched->lanes[i].state.asked) {
 			gone |= BIT(i);
+			look_if_deaf(sched, &sched->lanes[i], now);
+		}
 	}
 	for (rank = 0; rank <= rank_of(claim); rank++) {
 		for (i = 0; i < sched->lane_count; i++) {
@@ -136,8 +170,10 @@ static void ask_lanes(struct distmind_sched *sched, const struct distmind_queue 
 			if (distmind_residency_fits(distmind_gpu_of(sched), first_job(claim), gone))
 				return;
 			gone |= BIT(i);
-			if (sched->policy[lane->kind].policy != &policy_fifo)
-				distmind_lane_ask(sched, lane, now);
+			if (sched->policy[lane->kind].policy == &policy_fifo)
+				continue;
+			distmind_lane_ask(sched, lane, now);
+			look_if_deaf(sched, lane, now);
 		}
 	}
 }
@@ -220,12 +256,6 @@ void distmind_room_leave(struct distmind_sched *sched, struct distmind_queue *qu
 		/* Others may have held back for it. */
 		distmind_room_changed(sched);
 	}
-}
-
-static void look_again_at(struct distmind_sched *sched, u64 due)
-{
-	if (!sched->room_due_ns || due < sched->room_due_ns)
-		sched->room_due_ns = due;
 }
 
 /* As soon as the work item has rested. The caller dispatches, which sets the timer. */

@@ -21,7 +21,10 @@
  *   a job that hangs had it         until its engine answers, or eight times the hang
  *                                   limit, then it fails
  *
- * It is on no lane meanwhile.
+ * It is on no lane meanwhile. As policy.h says of lanes: a job that was asked for its room and
+ * has not yielded after the gpu's grace period is no longer counted on, if others that are to
+ * make way have enough, and these are asked. So with n jobs that ignore their request J is at
+ * most n grace periods plus the J of the others.
  */
 #define DISTMIND_ROOM_PATIENCE_NS	POLICY_WINDOW_NS
 

@@ -10,7 +10,7 @@
 
 #include "distmind_test.h"
 
-#define GPU_LANES 2 /* at most */
+#define GPU_LANES 4 /* at most */
 
 /* Runs next->job and puts what came of it into next: the status, the cookie. */
 typedef void (*job_runner)(struct distmind_engine *engine, struct distmind_engine_exchange *next);
