@@ -82,6 +82,28 @@
  *    by those whose requests begin within POLICY_SRPT_AGING times what is left of
  *    its own after it.
  *
+ * In one place, who may have to wait for somebody that should come after it, and for how
+ * long at most:
+ *
+ *   a class, for higher ones that run           W + S + 2 * J (slo)
+ *   anybody, for a lane that ignores its        P, then another lane is asked; after the
+ *   request                                     hang limit its job fails, see ladder.c
+ *   anybody, for a lane that is lent            J: it is asked as others are, also of an
+ *                                               engine that does not yield; see ladder.c
+ *   a latency entity, for what it waits for     what one of its own tenant would take
+ *   through a timeline
+ *   an entity of a tenant that is within its    nothing, if a lane is idle
+ *   cap again
+ *   a job, for room in the heap that jobs of    J; of the same rank
+ *   lower rank have                             DISTMIND_ROOM_PATIENCE_NS + J
+ *   a job, for a buffer of its vgpu that an     J of that gpu; or two hang limits, then it
+ *   importer's job uses on the gpu that the     fails with EBUSY
+ *   vgpu has left
+ *
+ * The last two are not for the policies to keep: ../room.h states them, with pins and jobs
+ * that hang, and has DISTMIND_ROOM_PATIENCE_NS; limits[DISTMIND_ROOM_ELSEWHERE] in
+ * ../room.c is the number of hang limits.
+ *
  * A request is what an application wants done by a deadline: several jobs, one
  * after the other or side by side. An entity that belongs to none is a request of
  * its own, which begins when it arrives. An entity stands for those behind it in its
