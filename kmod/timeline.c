@@ -666,12 +666,16 @@ static int timeline_poll_value(struct file *file, void *arg, void __user *user)
 {
 	struct opened *opened = file->private_data;
 	struct distmind_timeline_signal *from = arg;
+	int err;
 
 	spin_lock(&opened->timeline->lock);
 	disarm(&opened->waiter);
 	opened->poll_value = from->value;
-	arm_poll(opened);
+	err = arm_poll(opened);
 	spin_unlock(&opened->timeline->lock);
+	/* Who polls already, for a later value, hears of this one from nobody else. */
+	if (err != NOT_YET)
+		wake_up_all(&opened->wait);
 	return 0;
 }
 

@@ -174,4 +174,20 @@ TEST_F(poller, an_engine_hands_a_job_back_at_once_however_many_poll_for_its_end)
 	EXPECT_TRUE(is_told(last));
 }
 
+TEST_F(poller, who_polls_is_told_when_the_file_is_asked_for_a_value_that_is_reached)
+{
+	struct distmind_timeline_signal late = { .value = 2 }, reached = { .value = 1 };
+	struct epoll_event event;
+	int set;
+
+	ASSERT_EQ(0, call(self->files[0], DISTMIND_IOC_TIMELINE_POLL, &late));
+	set = poll_by(self->files[0]);
+	ASSERT_LE(0, set);
+	ASSERT_EQ(0, distmind_timeline_signal(self->timeline, 1));
+	ASSERT_EQ(0, epoll_wait(set, &event, 1, 0));
+	ASSERT_EQ(0, call(self->files[0], DISTMIND_IOC_TIMELINE_POLL, &reached));
+	EXPECT_TRUE(is_told(set));
+	close(set);
+}
+
 TEST_HARNESS_MAIN
