@@ -114,16 +114,16 @@ static int deliver_later(struct distmind_sched *sched, struct distmind_lane *lan
 	err = distmind_residency_admit(distmind_gpu_of(sched), job);
 	spin_lock(&sched->lock);
 	now = ktime_get_ns();
-	if (!err && !distmind_room_allows(sched, lane, now))
-		err = -EAGAIN;
+	/* First: of a gpu that ends, who has a claim may have no job any more. */
 	if (sched->error) {
 		distmind_lane_stop(sched, lane, DISTMIND_LANE_WITHDRAW, sched->error, 0, now);
+		distmind_room_leave(sched, job->queue);
 		distmind_job_end(job, sched->error, &ended);
 		err = -ENODEV;
-	} else if (!err) {
+	} else if (!err && distmind_room_allows(sched, lane, now)) {
 		deliver(sched, lane, out);
 	} else {
-		send_back(sched, lane, err, now, &ended);
+		send_back(sched, lane, err ? err : -EAGAIN, now, &ended);
 		err = -EINTR;
 	}
 	distmind_sched_dispatch(sched, now);

@@ -592,6 +592,7 @@ static void end_lane(struct distmind_sched *sched, struct distmind_lane *lane, i
 	switch (lane->state.use) {
 	case DISTMIND_LANE_OFFERED:
 		job = distmind_lane_stop(sched, lane, DISTMIND_LANE_WITHDRAW, error, 0, now);
+		distmind_room_leave(sched, job->queue);
 		break;
 	case DISTMIND_LANE_RUNNING:
 		job = distmind_lane_stop(sched, lane, DISTMIND_LANE_TAKE_AWAY, error, 0, now);
