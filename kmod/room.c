@@ -8,8 +8,8 @@
  * and is picked for a lane in its turn.
  *
  * So that it gets room at all, one of those who wait has a claim: the first one of the
- * highest rank for which there would be room if those who are to make way did so. These
- * are the jobs on lanes
+ * highest rank for which there would be room if those who are to make way did so, unless its
+ * tenant is at its cap and it would not be picked for a lane. These are the jobs on lanes
  *
  *   of a lower rank    at once,
  *   of the same rank   after it has waited for DISTMIND_ROOM_PATIENCE_NS,
@@ -178,6 +178,23 @@ static void ask_lanes(struct distmind_sched *sched, const struct distmind_queue 
 	}
 }
 
+/* Whether it would not be picked for a lane if it had its room. */
+static bool cannot_run(const struct distmind_sched *sched, const struct distmind_queue *queue)
+{
+	return queue->entity.tenant->throttled || distmind_sched_is_out(sched, queue);
+}
+
+/* The claim, unless who has it cannot use it, or has not within its time. */
+static struct distmind_queue *valid_claim(const struct distmind_sched *sched, u64 now)
+{
+	struct distmind_queue *claim = sched->room_claim;
+
+	if (!claim || cannot_run(sched, claim) ||
+	    (!distmind_room_is_waiting(&claim->room) && now >= sched->room_claim_until))
+		return NULL;
+	return claim;
+}
+
 /*
  * Who of those that wait has a claim: tenants that had one lately are last in the list. Who was
  * tried in vain is not tried again before all others of its rank have been, so that a crowd for
@@ -185,13 +202,17 @@ static void ask_lanes(struct distmind_sched *sched, const struct distmind_queue 
  */
 static void give_claim(struct distmind_sched *sched, u64 now)
 {
-	struct distmind_queue *served = sched->room_claim, *claim, *queue;
+	struct distmind_queue *served = valid_claim(sched, now), *claim, *queue;
 	u32 lanes, rank, tried[POLICY_RANKS] = { 0 };
 	struct distmind_tenant *tenant;
 
+	/* Others have held back for one that is void. */
+	if (sched->room_claim && !served) {
+		sched->room_claim = NULL;
+		distmind_room_changed(sched);
+	}
 	/* Who has been served is to get its lane, before those of no higher rank. */
-	if (served && (distmind_room_is_waiting(&served->room) || now >= sched->room_claim_until ||
-		       distmind_sched_is_out(sched, served)))
+	if (served && distmind_room_is_waiting(&served->room))
 		served = NULL;
 	claim = served;
 	list_for_each_entry(tenant, &sched->room_tenants, in_room) {
@@ -199,7 +220,7 @@ static void give_claim(struct distmind_sched *sched, u64 now)
 		rank = rank_of(queue);
 		if (queue->room.stuck_ns || (claim && rank <= rank_of(claim)) ||
 		    tried[rank] > CLAIMS_TRIED || tenant->room_round == sched->room_rounds[rank] ||
-		    distmind_sched_is_out(sched, queue))
+		    cannot_run(sched, queue))
 			continue;
 		lanes = making_way(sched, queue, now);
 		if (!lanes || ++tried[rank] > CLAIMS_TRIED)
@@ -354,12 +375,10 @@ void distmind_room_wait(struct distmind_sched *sched, struct distmind_queue *que
 /* Whether the job on the lane, whose buffers are there, leaves enough for who has a claim. */
 bool distmind_room_allows(struct distmind_sched *sched, const struct distmind_lane *lane, u64 now)
 {
-	const struct distmind_queue *claim = sched->room_claim, *queue = lane->job->queue;
+	const struct distmind_queue *claim = valid_claim(sched, now), *queue = lane->job->queue;
 	u32 lanes;
 
 	if (!claim || claim == queue || rank_of(queue) > rank_of(claim))
-		return true;
-	if (!distmind_room_is_waiting(&claim->room) && now >= sched->room_claim_until)
 		return true;
 	/* Does it fit without this one, and not with it? */
 	lanes = making_way(sched, claim, now) | BIT(distmind_lane_index(sched, lane));
@@ -447,7 +466,7 @@ static void fail(struct distmind_sched *sched, struct distmind_queue *queue, u64
 static bool look_at_queue(struct distmind_sched *sched, struct distmind_queue *queue, u64 now,
 			  struct list_head *ended)
 {
-	const struct distmind_queue *claim = sched->room_claim;
+	const struct distmind_queue *claim = valid_claim(sched, now);
 	struct distmind_room *room = &queue->room;
 	u64 due;
 	int ret;

@@ -21,9 +21,12 @@ enum {
 	OP_SHORT,
 	OP_SPIN, /* until it is asked to yield, or the test ends it */
 	OP_DEAF, /* until the test ends it */
+	OP_LONG, /* for 300 ms */
+	OP_SECOND, /* until it has had a lane for a second in all, but for what it yields */
 };
 
 static unsigned int started, yields;
+static uint64_t spun_ns;
 static bool enough;
 
 static uint64_t now_ns(void)
@@ -34,15 +37,30 @@ static uint64_t now_ns(void)
 	return now.tv_sec * SECOND + now.tv_nsec;
 }
 
+/* Whether the job, which has been on its lane since then, is done. */
+static bool is_done(uint32_t operation, uint64_t since)
+{
+	uint64_t ran = now_ns() - since;
+
+	if (operation == OP_LONG)
+		return ran >= SECOND / 10 * 3;
+	return operation == OP_SECOND &&
+	       __atomic_load_n(&spun_ns, __ATOMIC_SEQ_CST) + ran >= SECOND;
+}
+
 static void run_job(struct distmind_engine *engine, struct distmind_engine_exchange *next)
 {
 	const volatile struct distmind_lane_page *page = distmind_engine_lane(engine, next->lane);
+	uint32_t operation = next->job.operation;
+	uint64_t since = now_ns();
 
-	if (next->job.operation == OP_SHORT)
+	if (operation == OP_SHORT)
 		return;
 	__atomic_fetch_add(&started, 1, __ATOMIC_SEQ_CST);
-	while (!__atomic_load_n(&enough, __ATOMIC_SEQ_CST)) {
-		if (next->job.operation == OP_SPIN && page->yield) {
+	while (!__atomic_load_n(&enough, __ATOMIC_SEQ_CST) && !is_done(operation, since)) {
+		if ((operation == OP_SPIN || operation == OP_SECOND) && page->yield) {
+			if (operation == OP_SECOND)
+				__atomic_fetch_add(&spun_ns, now_ns() - since, __ATOMIC_SEQ_CST);
 			__atomic_fetch_add(&yields, 1, __ATOMIC_SEQ_CST);
 			next->status = DISTMIND_DONE_YIELDED;
 			return;
@@ -643,6 +661,35 @@ TEST_F(room, all_that_a_pin_keeps_out_fail_however_many_they_are)
 		distmind_queue_destroy(queues[i]);
 	close(importer);
 	distmind_buffer_destroy(pinned);
+}
+
+/* Each of the crowd would keep the lanes idle for as long as it has a claim to them. */
+TEST_F(room, those_at_their_cap_keep_nobody_from_the_room_that_they_cannot_use)
+{
+	struct tenant *crowd = &self->tenants[0], *other = &self->tenants[1];
+	struct distmind_queue *queues[16];
+	uint64_t start;
+
+	if (strcmp(variant->policy, "slo"))
+		SKIP(return, "under this policy nobody is asked");
+	ASSERT_EQ(0, tenant_start(self, crowd, 0, DISTMIND_CLASS_STANDARD, HEAP));
+	crowd->record.share = 10;
+	crowd->record.capped = true;
+	ASSERT_EQ(0, distmind_pool_vgpu_set(self->pool, &crowd->record,
+					    DISTMIND_SET_SHARE | DISTMIND_SET_CAPPED));
+	ASSERT_EQ(0, tenant_start(self, other, 0, DISTMIND_CLASS_STANDARD, HEAP / 2));
+	start = now_ns();
+	ASSERT_EQ(0, submit(self, other, OP_SECOND, other->buffer));
+	ASSERT_TRUE(have_started(1));
+	ASSERT_EQ(0, add_to_crowd(self, crowd, queues, 0, 16, 0));
+	/* With a hundredth of the gpu, that is what it may have in fifteen seconds. */
+	ASSERT_EQ(0, submit(self, crowd, OP_LONG, NULL));
+	ASSERT_TRUE(have_started(2));
+	EXPECT_EQ(0, wait_for(other, 20000));
+	EXPECT_EQ(0, __atomic_load_n(&yields, __ATOMIC_SEQ_CST))
+		TH_LOG("a second on the lane took %llu ms", (now_ns() - start) / 1000000ULL);
+	for (int i = 0; i < 16; i++)
+		distmind_queue_destroy(queues[i]);
 }
 
 TEST_F(room, who_waits_for_another_user_learns_for_what_and_not_for_whom)
