@@ -45,6 +45,7 @@
 #include "job.h"
 #include "queue.h"
 #include "request.h"
+#include "room.h"
 #include "sched.h"
 #include "tenant.h"
 #include "timeline.h"
@@ -450,15 +451,18 @@ static void place_entity(struct distmind_queue *queue, u64 now)
 {
 	const struct distmind_place *place = &queue->inherit.place;
 	struct policy_tenant *tenant = &place->tenant->policy[queue->kind];
+	struct distmind_sched *sched = &queue->tenant->gpu->sched;
 	u64 deadline_ns = queue->inherit.deadline_ns;
+	u32 rank = queue->entity.tenant->rank;
 
 	if (tenant->barred || tenant->settings.capped)
 		tenant = &queue->tenant->policy[queue->kind];
 	else if (place->depth)
 		deadline_ns = place->deadline_ns == U64_MAX ? 0 : place->deadline_ns;
 	if (tenant != queue->entity.tenant || deadline_ns != queue->entity.deadline_ns)
-		policy_lend(&queue->tenant->gpu->sched.policy[queue->kind], &queue->entity, tenant,
-			    deadline_ns, now);
+		policy_lend(&sched->policy[queue->kind], &queue->entity, tenant, deadline_ns, now);
+	if (tenant->rank > rank)
+		distmind_room_hurry(sched, queue, now);
 }
 
 /* Its place may be another one. Returns whether it is. */

@@ -245,13 +245,59 @@ static void set_ready(struct distmind_queue *queue, bool ready)
 	queue->room.ready = ready;
 }
 
-static void queue_take_out(struct distmind_sched *sched, struct distmind_queue *queue)
+/*
+ * Into the list of its tenant, whose first one can have a claim: at the end, but before those
+ * that are stuck; or first of all, as one that has the place of a tenant of higher rank is.
+ */
+static void put_in(struct distmind_queue *queue, bool first)
+{
+	struct distmind_tenant *tenant = queue->tenant;
+	struct distmind_queue *stuck = tenant->room_stuck;
+
+	if (first || (!list_empty(&tenant->room_queues) &&
+		      rank_of(queue) > rank_of(first_queue(tenant))))
+		list_add(&queue->room.in_tenant, &tenant->room_queues);
+	else
+		list_add_tail(&queue->room.in_tenant,
+			      stuck ? &stuck->room.in_tenant : &tenant->room_queues);
+}
+
+/* Who looks at the list goes on behind it. */
+static void unlink_queue(struct distmind_queue *queue)
 {
 	struct distmind_tenant *tenant = queue->tenant;
 
 	if (tenant->room_next == queue)
 		tenant->room_next = next_queue(queue);
+	if (tenant->room_stuck == queue)
+		tenant->room_stuck = next_queue(queue);
 	list_del_init(&queue->room.in_tenant);
+}
+
+/* Since then, if it was not, or no longer if that is 0. */
+static void set_stuck(struct distmind_queue *queue, u64 since)
+{
+	struct distmind_tenant *tenant = queue->tenant;
+
+	if (!queue->room.stuck_ns == !since)
+		return;
+	unlink_queue(queue);
+	queue->room.stuck_ns = since;
+	if (!since) {
+		put_in(queue, false);
+		return;
+	}
+	list_add_tail(&queue->room.in_tenant, &tenant->room_queues);
+	if (!tenant->room_stuck)
+		tenant->room_stuck = queue;
+}
+
+static void queue_take_out(struct distmind_sched *sched, struct distmind_queue *queue)
+{
+	struct distmind_tenant *tenant = queue->tenant;
+
+	unlink_queue(queue);
+	queue->room.stuck_ns = 0;
 	if (!list_empty(&tenant->room_queues))
 		return;
 	list_del(&tenant->in_room);
@@ -300,7 +346,6 @@ static void make_ready(struct distmind_sched *sched, struct distmind_queue *queu
 		if (sched->room_tenant_count)
 			look_again_at(sched, sched->room_claim_until);
 	}
-	queue->room.stuck_ns = 0;
 	/* Its first job was ready before, so none ends by that. */
 	distmind_queue_advance(queue, now, &none);
 }
@@ -356,10 +401,7 @@ void distmind_room_wait(struct distmind_sched *sched, struct distmind_queue *que
 		sched->room_tenant_count++;
 	}
 	/* Who has waited before does not queue up anew. */
-	if (job->room_ns)
-		list_add(&queue->room.in_tenant, &tenant->room_queues);
-	else
-		list_add_tail(&queue->room.in_tenant, &tenant->room_queues);
+	put_in(queue, job->room_ns);
 	set_ready(queue, false);
 	if (!job->room_ns)
 		job->room_ns = now;
@@ -369,6 +411,17 @@ void distmind_room_wait(struct distmind_sched *sched, struct distmind_queue *que
 	if (first_queue(tenant) == queue)
 		give_claim(sched, now);
 	/* What was in its way may have gone since it was looked at. */
+	look_soon(sched, now);
+}
+
+/* It has the place of a tenant of higher rank: it can have a claim, if anybody can. */
+void distmind_room_hurry(struct distmind_sched *sched, struct distmind_queue *queue, u64 now)
+{
+	lockdep_assert_held(&sched->lock);
+	if (!distmind_room_is_waiting(&queue->room) || queue->room.stuck_ns)
+		return;
+	unlink_queue(queue);
+	put_in(queue, true);
 	look_soon(sched, now);
 }
 
@@ -454,7 +507,6 @@ static void fail(struct distmind_sched *sched, struct distmind_queue *queue, u64
 
 	queue->room.cause.error = -EBUSY;
 	queue->room.cause.waited_ns = now - job->room_ns;
-	queue->room.stuck_ns = 0;
 	trace_distmind_job_no_room(job, &queue->room.cause);
 	distmind_room_leave(sched, queue);
 	distmind_lane_count_end(sched, job, -EBUSY, now);
@@ -479,13 +531,12 @@ static bool look_at_queue(struct distmind_sched *sched, struct distmind_queue *q
 		return true;
 	}
 	if (ret >= 0) {
-		room->stuck_ns = 0;
+		set_stuck(queue, 0);
 		if (now >= room->again_ns)
 			room->again_ns = now + DISTMIND_ROOM_PATIENCE_NS;
 		due = room->again_ns;
 	} else {
-		if (!room->stuck_ns)
-			room->stuck_ns = now;
+		set_stuck(queue, now);
 		due = room->stuck_ns + limits[room->cause.cause] * sched->hang_ns;
 		if (now >= due) {
 			fail(sched, queue, now, ended);

@@ -62,6 +62,7 @@ void distmind_room_wait(struct distmind_sched *sched, struct distmind_queue *que
 			u64 now);
 void distmind_room_postpone(struct distmind_sched *sched, u64 now);
 void distmind_room_leave(struct distmind_sched *sched, struct distmind_queue *queue);
+void distmind_room_hurry(struct distmind_sched *sched, struct distmind_queue *queue, u64 now);
 bool distmind_room_allows(struct distmind_sched *sched, const struct distmind_lane *lane, u64 now);
 void distmind_room_delivered(struct distmind_sched *sched, const struct distmind_lane *lane);
 void distmind_room_changed(struct distmind_sched *sched);

@@ -20,7 +20,9 @@ struct distmind_vgpu;
  * @policy: what the policies know of it, for each kind of lane
  * @in_sched: in the scheduler's list
  * @queues: its queues
- * @room_queues: of these, those that wait for room in the heap, in that order
+ * @room_queues: of these, those that wait for room in the heap, in that order: the first one
+ *	can have a claim, and those that are stuck are last
+ * @room_stuck: the first of these, or NULL
  * @in_room: in the scheduler's list of tenants that have such
  * @room_next: of these, where the next look at them begins, or NULL for the first
  * @room_due_ns: when the first of those that were looked at since that was NULL is to be looked
@@ -40,6 +42,7 @@ struct distmind_tenant {
 	struct list_head in_sched;
 	struct list_head queues;
 	struct list_head room_queues;
+	struct distmind_queue *room_stuck;
 	struct list_head in_room;
 	struct distmind_queue *room_next;
 	u64 room_due_ns;

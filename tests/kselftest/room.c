@@ -692,6 +692,73 @@ TEST_F(room, those_at_their_cap_keep_nobody_from_the_room_that_they_cannot_use)
 		distmind_queue_destroy(queues[i]);
 }
 
+/* Of one tenant: the first job fits around the pin only when that has gone. */
+TEST_F(room, one_that_a_pin_keeps_out_does_not_keep_another_of_its_tenant_from_being_served)
+{
+	struct tenant *holder = &self->tenants[0], *own = &self->tenants[1];
+	struct distmind_buffer *pinned, *large;
+	struct distmind_queue *first;
+	int importer;
+
+	if (strcmp(variant->policy, "slo"))
+		SKIP(return, "under this policy nobody is asked");
+	ASSERT_EQ(0, tenant_start(self, own, 0, DISTMIND_CLASS_STANDARD, HEAP / 2));
+	ASSERT_EQ(0, tenant_start(self, holder, 0, DISTMIND_CLASS_BEST_EFFORT, HEAP / 2));
+	ASSERT_EQ(0, distmind_buffer_create(own->vgpu, HEAP / 4, DISTMIND_BUFFER_DATA, &pinned));
+	ASSERT_EQ(0, distmind_buffer_create(own->vgpu, HEAP, DISTMIND_BUFFER_DATA, &large));
+	ASSERT_EQ(0, submit(self, own, OP_SHORT, pinned));
+	ASSERT_EQ(0, wait_for(own, 20000));
+	importer = pin(pinned);
+	ASSERT_LE(0, importer);
+	ASSERT_EQ(0, submit(self, holder, OP_SPIN, holder->buffer));
+	ASSERT_TRUE(have_started(1));
+	first = own->queue;
+	ASSERT_EQ(0, submit(self, own, OP_SHORT, large));
+	ASSERT_TRUE(waits_for_room(own));
+	ASSERT_EQ(0, distmind_queue_create(own->vgpu, DISTMIND_LANE_COMPUTE, 1, &own->queue));
+	/* Its value is behind that of the first, which is to fail no sooner than in 10 s. */
+	ASSERT_EQ(0, submit(self, own, OP_SHORT, own->buffer));
+	EXPECT_EQ(0, wait_for(own, 5000));
+	distmind_queue_destroy(first);
+	close(importer);
+	distmind_buffer_destroy(large);
+	distmind_buffer_destroy(pinned);
+}
+
+/* The one that a latency job waits for is behind another of its tenant, of low rank as itself. */
+TEST_F(room, who_gets_the_place_of_a_latency_job_while_it_waits_for_room_is_served_as_one)
+{
+	struct tenant *holder = &self->tenants[0], *helper = &self->tenants[1];
+	struct tenant *urgent = &self->tenants[2];
+	struct distmind_timeline *work;
+	struct distmind_queue *first;
+
+	if (strcmp(variant->policy, "slo"))
+		SKIP(return, "under this policy nobody is asked");
+	ASSERT_EQ(0, tenant_start(self, holder, 0, DISTMIND_CLASS_STANDARD, HEAP / 4 * 3));
+	ASSERT_EQ(0, tenant_start(self, helper, 0, DISTMIND_CLASS_BEST_EFFORT, HEAP / 2));
+	ASSERT_EQ(0, tenant_start(self, urgent, 0, DISTMIND_CLASS_LATENCY, HEAP / 8));
+	ASSERT_EQ(0, submit(self, holder, OP_SPIN, holder->buffer));
+	ASSERT_TRUE(have_started(1));
+	first = helper->queue;
+	ASSERT_EQ(0, submit(self, helper, OP_SHORT, helper->buffer));
+	ASSERT_TRUE(waits_for_room(helper));
+	ASSERT_EQ(0, distmind_queue_create(helper->vgpu, DISTMIND_LANE_COMPUTE, 1,
+					   &helper->queue));
+	ASSERT_EQ(0, submit(self, helper, OP_SHORT, helper->buffer));
+	ASSERT_TRUE(waits_for_room(helper));
+	ASSERT_EQ(0, distmind_timeline_import(urgent->vgpu, distmind_timeline_fd(helper->done),
+					      &work));
+	distmind_batch_clear(self->batch);
+	distmind_batch_launch(self->batch, OP_SHORT, 1);
+	distmind_batch_wait(self->batch, work, helper->value);
+	distmind_batch_signal(self->batch, urgent->done, ++urgent->value);
+	ASSERT_EQ(0, distmind_queue_submit(urgent->queue, self->batch, NULL));
+	EXPECT_EQ(0, wait_for(urgent, 5000));
+	distmind_queue_destroy(first);
+	distmind_timeline_destroy(work);
+}
+
 TEST_F(room, who_waits_for_another_user_learns_for_what_and_not_for_whom)
 {
 	struct tenant *holder = &self->tenants[0], *waiter = &self->tenants[1];
