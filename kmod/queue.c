@@ -276,7 +276,7 @@ void distmind_queue_drop_jobs(struct distmind_queue *queue, int error, struct li
 
 	lockdep_assert_held(&sched->lock);
 	if (!queue->error)
-		queue->error = error;
+		queue->error = queue->tenant->error ? queue->tenant->error : error;
 	policy_line_init(&queue->line);
 	if (queue->waiting && distmind_timeline_disarm(&queue->waiter))
 		queue->waiting = false;
@@ -604,7 +604,7 @@ int distmind_queue_submit(struct distmind_queue *queue, struct list_head *jobs,
 	distmind_inherit_attach(queue, jobs, &found);
 	spin_lock(&sched->lock);
 	now = ktime_get_ns();
-	err = queue->error;
+	err = queue->error ? queue->error : tenant->error;
 	if (!err && count > queue->depth - queue->count)
 		err = -EAGAIN;
 	if (!err && request)

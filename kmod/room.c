@@ -181,7 +181,8 @@ static void ask_lanes(struct distmind_sched *sched, const struct distmind_queue 
 /* Whether it would not be picked for a lane if it had its room. */
 static bool cannot_run(const struct distmind_sched *sched, const struct distmind_queue *queue)
 {
-	return queue->entity.tenant->throttled || distmind_sched_is_out(sched, queue);
+	return queue->entity.tenant->throttled || queue->tenant->error ||
+	       distmind_sched_is_out(sched, queue);
 }
 
 /* The claim, unless who has it cannot use it, or has not within its time. */
@@ -328,6 +329,9 @@ void distmind_room_leave(struct distmind_sched *sched, struct distmind_queue *qu
 /* As soon as the work item has rested. The caller dispatches, which sets the timer. */
 static void look_soon(struct distmind_sched *sched, u64 now)
 {
+	/* The work item of one that has ended may have been waited for. */
+	if (sched->error)
+		return;
 	if (now >= sched->room_rest_ns)
 		queue_work(system_highpri_wq, &sched->room_work);
 	else

@@ -323,9 +323,19 @@ static void bar(struct distmind_sched *sched, struct distmind_tenant *tenant, bo
 {
 	int kind;
 
+	/* One that has ended stays so. */
 	for (kind = 0; kind < DISTMIND_LANE__COUNT; kind++)
-		policy_bar(&sched->policy[kind], &tenant->policy[kind], barred, now);
+		policy_bar(&sched->policy[kind], &tenant->policy[kind], barred || tenant->error,
+			   now);
 	distmind_inherit_place_guests(tenant, now);
+}
+
+/* It has ended: nothing of it is picked any more, also if not all its queues have. */
+void distmind_sched_retire(struct distmind_sched *sched, struct distmind_tenant *tenant, u64 now)
+{
+	lockdep_assert_held(&sched->lock);
+	list_del_init(&tenant->in_barred);
+	bar(sched, tenant, true, now);
 }
 
 /* Those in one of the two lists can be picked again, O(n log n); some may be barred anew. */
@@ -609,8 +619,8 @@ static void end_lane(struct distmind_sched *sched, struct distmind_lane *lane, i
 }
 
 /*
- * The gpu is lost or removed: nothing runs any more, and everybody is told. Under the
- * pool's lock. A tenant that goes meanwhile leaves whichever of the two lists it is in.
+ * The gpu is lost or removed: nothing runs any more, and everybody is told, now or soon.
+ * Under the pool's lock. A tenant that goes meanwhile leaves whichever of the two lists it is in.
  */
 void distmind_sched_end(struct distmind_sched *sched, int error, struct list_head *ended)
 {

@@ -132,6 +132,7 @@ void distmind_sched_quiesce(struct distmind_sched *sched);
 int distmind_sched_add(struct distmind_sched *sched, struct distmind_tenant *tenant,
 		       const struct distmind_vgpu_settings *settings);
 void distmind_sched_del(struct distmind_sched *sched, struct distmind_tenant *tenant);
+void distmind_sched_retire(struct distmind_sched *sched, struct distmind_tenant *tenant, u64 now);
 void distmind_sched_change(struct distmind_sched *sched, struct distmind_tenant *tenant,
 			   const struct distmind_vgpu_settings *settings);
 

@@ -6,6 +6,7 @@
 #include <linux/list.h>
 #include <uapi/linux/distmind.h>
 
+#include "account.h"
 #include "policy/policy.h"
 
 struct distmind_gpu;
@@ -20,6 +21,8 @@ struct distmind_vgpu;
  * @policy: what the policies know of it, for each kind of lane
  * @in_sched: in the scheduler's list
  * @queues: its queues
+ * @ending: those of them that are still to be ended, after @error
+ * @end: ends some of these
  * @room_queues: of these, those that wait for room in the heap, in that order: the first one
  *	can have a claim, and those that are stuck are last
  * @room_stuck: the first of these, or NULL
@@ -32,7 +35,7 @@ struct distmind_vgpu;
  * @guests: queues of others that have its place, see inherit.c
  * @guest_count: how many, at most DISTMIND_GUESTS_MAX
  * @in_barred: in one of the scheduler's lists of those that get no lane, or empty
- * @error: 0, or why all its queues have ended
+ * @error: 0, or why all its queues have ended, or are about to
  */
 struct distmind_tenant {
 	struct kref ref;
@@ -41,6 +44,8 @@ struct distmind_tenant {
 	struct policy_tenant policy[DISTMIND_LANE__COUNT];
 	struct list_head in_sched;
 	struct list_head queues;
+	struct list_head ending;
+	struct distmind_chore end;
 	struct list_head room_queues;
 	struct distmind_queue *room_stuck;
 	struct list_head in_room;

@@ -571,6 +571,75 @@ static uint64_t delete_cost(FIXTURE_DATA(expense) *self, int buffers)
 	return left[1] ? 0 : cost;
 }
 
+/* A queue whose only job waits for what never comes, and signals @done. */
+static struct distmind_queue *idle_queue(struct distmind_vgpu *vgpu, struct distmind_batch *batch,
+					 struct distmind_timeline *never,
+					 struct distmind_timeline *done, uint64_t value)
+{
+	struct distmind_queue *queue;
+
+	if (distmind_queue_create(vgpu, DISTMIND_LANE_COMPUTE, 1, &queue))
+		return NULL;
+	distmind_batch_clear(batch);
+	distmind_batch_barrier(batch);
+	distmind_batch_wait(batch, never, 1);
+	distmind_batch_signal(batch, done, value);
+	return distmind_queue_submit(queue, batch, NULL) ? NULL : queue;
+}
+
+/* The same if it has so many queues. They end with it, by and by. */
+static uint64_t delete_queues_cost(FIXTURE_DATA(expense) *self, int count)
+{
+	struct distmind_queue *queues[2000], *last = NULL;
+	struct distmind_timeline *never, *done;
+	struct distmind_batch *batch;
+	struct distmind_vgpu *vgpu;
+	uint64_t cost;
+	uint32_t id;
+	int err;
+
+	if (new_vgpu(self->pool, distmind_engine_gpu(self->engine), DISTMIND_CLASS_STANDARD,
+		     NEIGHBOUR, &vgpu, &id) || distmind_timeline_create(vgpu, 0, &never) ||
+	    distmind_timeline_create(vgpu, 0, &done) || distmind_batch_create(&batch))
+		return 0;
+	for (int i = 0; i < count; i++) {
+		last = queues[i] = idle_queue(vgpu, batch, never, done, i + 1);
+		if (!last)
+			return 0;
+	}
+	cost = spent_ns(CLOCK_THREAD_CPUTIME_ID);
+	if (distmind_pool_vgpu_delete(self->pool, id))
+		return 0;
+	cost = spent_ns(CLOCK_THREAD_CPUTIME_ID) - cost;
+	/* It takes nothing any more, whether it has ended or not; and what it had fails. */
+	distmind_batch_clear(batch);
+	distmind_batch_barrier(batch);
+	if (distmind_queue_submit(last, batch, NULL) != -ENODEV)
+		return 0;
+	err = distmind_timeline_wait(done, count, PATIENCE);
+	for (int i = 0; i < count; i++)
+		distmind_queue_destroy(queues[i]);
+	distmind_batch_destroy(batch);
+	distmind_timeline_destroy(never);
+	distmind_timeline_destroy(done);
+	distmind_vgpu_close(vgpu);
+	return err == -ENODEV ? cost : 0;
+}
+
+TEST_F_TIMEOUT(expense, to_delete_a_vgpu_costs_the_same_however_many_queues_it_has, 120)
+{
+	uint64_t few = UINT64_MAX, many = UINT64_MAX;
+
+	for (int i = 0; i < 3 || (i < 15 && 5 * few <= many); i++) {
+		few = least(delete_queues_cost(self, 1), few);
+		many = least(delete_queues_cost(self, 2000), many);
+	}
+	ASSERT_NE(UINT64_MAX, few);
+	ASSERT_NE(UINT64_MAX, many);
+	EXPECT_GT(5 * few, many)
+		TH_LOG("%llu ns with few, %llu ns with many", few + 0ULL, many + 0ULL);
+}
+
 TEST_F_TIMEOUT(expense, to_delete_a_vgpu_costs_the_same_however_much_it_has, 120)
 {
 	uint64_t few = UINT64_MAX, many = UINT64_MAX;
