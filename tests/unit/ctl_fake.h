@@ -29,7 +29,7 @@ struct distmind_vgpu {
 static struct {
 	struct distmind_gpu_record gpus[4];
 	unsigned int gpu_count;
-	struct distmind_vgpu_record vgpus[4];
+	struct distmind_vgpu_record vgpus[8];
 	unsigned int vgpu_count;
 	struct distmind_buffer_record buffers[4];
 	unsigned int buffer_count;

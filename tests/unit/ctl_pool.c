@@ -368,6 +368,27 @@ static void a_repacking_plan_is_printed_and_not_done(void **state)
 	assert_int_equal(fake.changes, 0);
 }
 
+/* They are on their gpu or nowhere, and give way to whoever comes to it. */
+static void repacking_leaves_the_daemons_own_vgpus_alone(void **state)
+{
+	json_t *root;
+
+	(void)state;
+	/* Beside a tenant, and alone: as tenants both could be moved, and would free a gpu. */
+	add_vgpu(DISTMIND_WEIGHTS_PREFIX "gpu2", 2, 1 * G, 1);
+	add_vgpu(DISTMIND_WEIGHTS_PREFIX "gpu3", 3, 1 * G, 1);
+	root = json_of("-j --dry-run pool repack");
+	assert_int_equal(json_array_size(json_object_get(root, "moves")), 1);
+	assert_int_equal(number_of(row_of(root, "moves", 0), "vgpu"), 12);
+	json_decref(root);
+	expect_words("pool repack", CTL_OK, "1 move freed 1 gpu\n", "");
+	assert_int_equal(fake.changes, 1);
+	assert_int_equal(fake.set.id, 12);
+	/* A user's, whatever its name, is a tenant. */
+	fake.vgpus[4].uid = 1000;
+	expect_words("pool repack --dry-run", CTL_OK, "would move vgpu 14 ", "");
+}
+
 static void repacking_moves_what_it_says(void **state)
 {
 	(void)state;
@@ -444,6 +465,7 @@ int main(void)
 		pool_test(a_vgpu_stays_with_its_kind),
 		pool_test(explain_wants_a_vgpu_or_terms),
 		pool_test(a_repacking_plan_is_printed_and_not_done),
+		pool_test(repacking_leaves_the_daemons_own_vgpus_alone),
 		pool_test(repacking_moves_what_it_says),
 		pool_test(repacking_frees_as_many_as_are_wanted),
 		pool_test(repacking_stops_at_the_first_refusal),
