@@ -37,6 +37,7 @@ static struct {
 	bool deaf;		  /* events are lost, as when a buffer overflows */
 	int list_errors;	  /* so many listings fail with EAGAIN */
 	void (*before_grant)(void); /* once: something happens at the worst moment */
+	void (*before_dispatch)(void); /* whenever events are taken in */
 	int set_error;
 
 	unsigned int grants, refusals, sets, removals, listings;
@@ -76,7 +77,7 @@ static void emit_claim(enum distmind_event_type type,
 }
 
 /* What the real kernel sends first when it had to drop events. */
-static void fake_overrun(void)
+static inline void fake_overrun(void)
 {
 	struct distmind_event event = { .type = DISTMIND_EVENT_OVERRUN };
 
@@ -101,7 +102,7 @@ static void fake_overrun(void)
 			(size_t)((char *)last_ - (char *)(record)));           \
 	} while (0)
 
-static uint32_t fake_gpu(uint64_t memory, const char *kind, uint32_t box)
+static inline uint32_t fake_gpu(uint64_t memory, const char *kind, uint32_t box)
 {
 	struct distmind_gpu_record *gpu = &kernel.gpus[kernel.gpu_count++];
 
@@ -117,7 +118,7 @@ static uint32_t fake_gpu(uint64_t memory, const char *kind, uint32_t box)
 }
 
 /* As in the real one, the vgpus concerned have no event of their own. */
-static void fake_gpu_state(uint32_t id, uint32_t state)
+static inline void fake_gpu_state(uint32_t id, uint32_t state)
 {
 	struct distmind_gpu_record *gpu = FAKE_FIND(gpu, id);
 
@@ -131,7 +132,7 @@ static void fake_gpu_state(uint32_t id, uint32_t state)
 	emit_gpu(DISTMIND_EVENT_GPU_CHANGE, gpu);
 }
 
-static void fake_gpu_remove(uint32_t id)
+static inline void fake_gpu_remove(uint32_t id)
 {
 	struct distmind_gpu_record *gpu = FAKE_FIND(gpu, id);
 
@@ -145,7 +146,7 @@ static void fake_gpu_remove(uint32_t id)
 	FAKE_DROP(gpu, gpu);
 }
 
-static uint32_t fake_vgpu(uint64_t memory, uint32_t share, uint32_t gpu)
+static inline uint32_t fake_vgpu(uint64_t memory, uint32_t share, uint32_t gpu)
 {
 	struct distmind_vgpu_record *vgpu = &kernel.vgpus[kernel.vgpu_count++];
 
@@ -163,7 +164,7 @@ static uint32_t fake_vgpu(uint64_t memory, uint32_t share, uint32_t gpu)
 	return vgpu->id;
 }
 
-static void fake_vgpu_delete(uint32_t id)
+static inline void fake_vgpu_delete(uint32_t id)
 {
 	struct distmind_vgpu_record *vgpu = FAKE_FIND(vgpu, id);
 
@@ -173,7 +174,7 @@ static void fake_vgpu_delete(uint32_t id)
 }
 
 /* By an operator or by the daemon. */
-static void fake_vgpu_bind(uint32_t id, uint32_t gpu)
+static inline void fake_vgpu_bind(uint32_t id, uint32_t gpu)
 {
 	struct distmind_vgpu_record *vgpu = FAKE_FIND(vgpu, id);
 
@@ -184,7 +185,7 @@ static void fake_vgpu_bind(uint32_t id, uint32_t gpu)
 	emit_vgpu(DISTMIND_EVENT_VGPU_CHANGE, vgpu);
 }
 
-static uint32_t fake_vgpu_gpu(uint32_t id)
+static inline uint32_t fake_vgpu_gpu(uint32_t id)
 {
 	struct distmind_vgpu_record *vgpu = FAKE_FIND(vgpu, id);
 
@@ -192,7 +193,7 @@ static uint32_t fake_vgpu_gpu(uint32_t id)
 	return vgpu->gpu;
 }
 
-static uint32_t fake_claim(uint64_t memory, uint32_t share, uint32_t count)
+static inline uint32_t fake_claim(uint64_t memory, uint32_t share, uint32_t count)
 {
 	struct distmind_claim_record *claim = &kernel.claims[kernel.claim_count++];
 
@@ -208,7 +209,7 @@ static uint32_t fake_claim(uint64_t memory, uint32_t share, uint32_t count)
 	return claim->id;
 }
 
-static void fake_claim_end(uint32_t id)
+static inline void fake_claim_end(uint32_t id)
 {
 	struct distmind_claim_record *claim = FAKE_FIND(claim, id);
 
@@ -276,9 +277,12 @@ FAKE_LISTING(claim)
 int distmind_pool_dispatch(struct distmind_pool *pool,
 			   void (*each)(const struct distmind_event *event, void *arg), void *arg)
 {
-	unsigned int count = kernel.event_count;
+	unsigned int count;
 
 	(void)pool;
+	if (kernel.before_dispatch)
+		kernel.before_dispatch();
+	count = kernel.event_count;
 	for (unsigned int i = 0; i < count; i++)
 		each(&kernel.events[i], arg);
 	kernel.event_count = 0;
