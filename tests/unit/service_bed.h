@@ -27,6 +27,11 @@
 #define LAYERS 6
 #define WAIT_S 20
 #define PUSH_BYTES (4U << 20)
+/*
+ * What a turn may take that is to hold nobody up. The account leaves out what the loop waited for a
+ * processor; the rest is for the sanitizers, which make all of it several times slower.
+ */
+#define TURN_MAX_US (5 * TURNS_LIMIT_US)
 
 static struct bed {
 	char directory[64];
