@@ -34,6 +34,7 @@ struct bed {
 	unsigned int restored, damaged;
 	uint64_t files, aside; /* as counted before that */
 	bool restore_ended;
+	bool over; /* whoever dispatches has no more time */
 };
 
 static struct bed bed;
@@ -60,10 +61,16 @@ static void on_restore_ended(void *arg, int err)
 	bed.restore_ended = true;
 }
 
+static bool is_over(void)
+{
+	return bed.over;
+}
+
 static void open_spooler(void)
 {
 	static const struct memory_spooler_ops ops = {
 		.counted = on_counted, .restored = on_restored, .restore_ended = on_restore_ended,
+		.over = is_over,
 	};
 
 	bed.restore_ended = false;
@@ -158,6 +165,16 @@ static void dispatch_until(unsigned int count)
 	assert_int_equal(bed.count, count);
 }
 
+static void dispatch_until_restored(void)
+{
+	struct pollfd fd = { .fd = memory_spooler_fd(bed.spooler), .events = POLLIN };
+
+	while (!bed.restore_ended) {
+		assert_int_equal(poll(&fd, 1, DISK_WAIT_S * 1000), 1);
+		memory_spooler_dispatch(bed.spooler);
+	}
+}
+
 static bool is_there(int chunk, const char *suffix)
 {
 	char path[256];
@@ -219,6 +236,25 @@ static void results_come_in_the_order_of_the_calls(void **state)
 		assert_int_equal(bed.results[i].order, i + 1);
 		assert_int_equal(bed.results[i].err, 0);
 		assert_true(is_there((int)i, ""));
+	}
+}
+
+/* However much there is to tell: the rest is for the next call, which is asked for. */
+static void a_dispatch_ends_when_it_has_taken_long_enough(void **state)
+{
+	struct pollfd fd = { .events = POLLIN };
+	unsigned int before;
+
+	(void)state;
+	dispatch_until_restored();
+	bed.over = true;
+	store_all_behind_the_first();
+	fd.fd = memory_spooler_fd(bed.spooler);
+	while (bed.count < CHUNKS) {
+		before = bed.count;
+		assert_int_equal(poll(&fd, 1, DISK_WAIT_S * 1000), 1);
+		memory_spooler_dispatch(bed.spooler);
+		assert_in_range(bed.count, before, before + 1);
 	}
 }
 
@@ -343,16 +379,6 @@ static void a_killed_donor_leaves_whole_chunks(void **state)
 	}
 }
 
-static void dispatch_until_restored(void)
-{
-	struct pollfd fd = { .fd = memory_spooler_fd(bed.spooler), .events = POLLIN };
-
-	while (!bed.restore_ended) {
-		assert_int_equal(poll(&fd, 1, DISK_WAIT_S * 1000), 1);
-		memory_spooler_dispatch(bed.spooler);
-	}
-}
-
 /* Stored, with one of them damaged, and opened again. */
 static void what_is_stored_before_is_restored_by_and_by(void **state)
 {
@@ -392,6 +418,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_SPOOLER(results_come_in_the_order_of_the_calls),
+		WITH_SPOOLER(a_dispatch_ends_when_it_has_taken_long_enough),
 		WITH_SPOOLER(stores_that_wait_are_synced_together),
 		WITH_SPOOLER(a_chunk_is_stored_when_its_name_is_on_disk_too),
 		WITH_SPOOLER(a_full_disk_is_told_and_leaves_nothing),

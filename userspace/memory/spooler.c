@@ -310,6 +310,8 @@ void memory_spooler_dispatch(struct memory_spooler *spooler)
 		else
 			spooler->ops.restore_ended(spooler->arg, job->err);
 		job_free(job);
+		if (spooler->ops.over && spooler->ops.over())
+			break;
 	}
 	eventfd_write(spooler->news, 1);
 }

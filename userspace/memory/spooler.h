@@ -29,6 +29,8 @@ struct memory_spooler_ops {
 	void (*restored)(void *arg, const struct memory_spool_restored *restored);
 	/* That was the last one, or there is no reading of the directory. */
 	void (*restore_ended)(void *arg, int err);
+	/* NULL, or tells that a call of memory_spooler_dispatch() has taken long enough. */
+	bool (*over)(void);
 };
 
 /* The spool is the thread's until the spooler is closed. */

@@ -215,6 +215,7 @@ static int open_spool(struct chunks *chunks, const char *path)
 {
 	static const struct memory_spooler_ops ops = {
 		.counted = on_counted, .restored = on_restored, .restore_ended = on_restore_ended,
+		.over = turns_over,
 	};
 	int err;
 
