@@ -4,11 +4,18 @@
 #include "../common/turn.h"
 #include "../common/turns.h"
 
+#include "../../common/clock.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TRIES 3
+/*
+ * From when on it is not begun anew. While chunks come by the thousand the catalog changes all the
+ * time, and who waits is better served by what was so at some time since it asked.
+ */
+#define TRY_US 100000
 #define CHUNKS_LOOKED 16 /* between two looks at the clock */
 
 static const char *state_of(const struct survey_model *row)
@@ -214,6 +221,7 @@ static void make(struct survey *survey)
 	if (!survey->busy) {
 		survey->busy = true;
 		survey->tries = 0;
+		survey->begun_us = clock_us();
 		err = begin(survey);
 	}
 	if (!err)
@@ -221,7 +229,7 @@ static void make(struct survey *survey)
 	if (err > 0 || (!err && !look(survey)))
 		return;
 	if (!err && catalog_changes(survey->catalog) != survey->making.changes &&
-	    ++survey->tries < TRIES) {
+	    ++survey->tries < TRIES && clock_us() - survey->begun_us < TRY_US) {
 		err = begin(survey);
 		if (!err)
 			return;

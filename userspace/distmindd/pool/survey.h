@@ -64,6 +64,7 @@ struct survey {
 	bool busy;
 	size_t bucket, row;
 	unsigned int tries;
+	uint64_t begun_us; /* the first of these */
 	TAILQ_HEAD(survey_waits, survey_wait) waits;
 };
 
