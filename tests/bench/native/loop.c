@@ -4,8 +4,10 @@
  *             million chunks: while the daemon starts, and models are pushed, listed and shown
  *             again and again by one user, loaded, evicted and deleted; while somebody sends
  *             descriptors whose close takes long, what is no message, and questions without
- *             reading an answer; and while a model of as many chunks as one of 100 GB comes,
- *             is loaded and goes
+ *             reading an answer; while a model of as many chunks as one of 100 GB, and one of
+ *             20,000 layers, come, are loaded and go; and while a daemon that was started again
+ *             restores its spool. It fails if somebody's list takes longer than a second
+ *             meanwhile
  *
  * The memory pool's half of distmindd with a fake gpu, in this process. What the loop waited
  * for a processor is not counted.
@@ -27,21 +29,32 @@
 #define BIG_LAYER (8U << 20)
 #define SHOWS 8 /* connections that show models without end */
 #define ROUNDS 40
+#define LIST_LIMIT_MS 1000.0
 
-#define MANY "many"
 #define BATCH 4096 /* chunks in a message */
 
-static double worst;
+/* A model that is pushed, chunk by chunk. */
+struct shape {
+	const char *name;
+	uint32_t chunks, layers;
+	uint32_t seed; /* of its bytes */
+};
+
+static const struct shape many = { "many", CHUNKS, MODEL_LAYERS, 77777 };
+static const struct shape deep = { "deep", 40000, 20000, 1000000 };
+static const struct shape spooled = { "spooled", CHUNKS, MODEL_LAYERS, 2000000 };
+
+static double worst, longest_list;
 static uint64_t all_turns, all_buckets[TURNS_BUCKETS];
 
-/* What the phase's longest turn was. */
-static void phase(const char *name)
+/* What the longest turn was of a phase, which is about something. */
+static void phase_of(const char *what, const char *name)
 {
 	const struct turns *turns = turns_account();
 	double ms = (double)turns->longest.us / 1e3;
 
-	fprintf(stderr, "loop.turn: %-12s %8.2f ms in \"%s\" (of %llu turns %llu were late)\n", name,
-		ms, turns->longest.what ? turns->longest.what : "",
+	fprintf(stderr, "loop.turn: %-7s %-12s %8.2f ms in \"%s\" (of %llu turns %llu were late)\n",
+		what, name, ms, turns->longest.what ? turns->longest.what : "",
 		(unsigned long long)turns->count, (unsigned long long)turns->late);
 	if (ms > worst)
 		worst = ms;
@@ -49,6 +62,11 @@ static void phase(const char *name)
 	for (unsigned int i = 0; i < TURNS_BUCKETS; i++)
 		all_buckets[i] += turns->buckets[i];
 	turns_reset();
+}
+
+static void phase(const char *name)
+{
+	phase_of("", name);
 }
 
 /* All but one in a thousand were shorter than that. */
@@ -66,27 +84,28 @@ static void tell_usual(void)
 		(unsigned long long)all_turns, (double)(1ULL << i) / 1e3);
 }
 
-/* The bytes of a chunk of the model that is pushed. */
-static void fill_chunk(uint8_t *bytes, uint32_t chunk)
+/* The bytes of a chunk of a model that is pushed. */
+static void fill_chunk(uint8_t *bytes, const struct shape *shape, uint32_t chunk)
 {
-	fill_layer(bytes, CHUNK, 77777 + chunk);
+	fill_layer(bytes, CHUNK, shape->seed + chunk);
 }
 
-/* As large in number as real ones, and small in bytes. Those of a number are nowhere. */
-static void make_manifest(struct model_manifest *model, const char *name, uint32_t number)
+/* As large in number as real ones, and small in bytes. Its chunks are yet to come. */
+static void make_manifest(struct model_manifest *model, const struct shape *shape)
 {
-	uint64_t each = (uint64_t)CHUNKS / MODEL_LAYERS * CHUNK;
+	uint32_t of_layer = shape->chunks / shape->layers;
+	uint64_t each = (uint64_t)of_layer * CHUNK;
 	char text[64];
 
 	*model = (struct model_manifest){
-		.size = (uint64_t)CHUNKS * CHUNK, .tensor_count = MODEL_LAYERS,
-		.chunk_count = CHUNKS, .layer_count = MODEL_LAYERS,
-		.tensors = calloc(MODEL_LAYERS, sizeof(*model->tensors)),
-		.chunks = calloc(CHUNKS, sizeof(*model->chunks)),
-		.layers = calloc(MODEL_LAYERS, sizeof(*model->layers)),
+		.size = (uint64_t)shape->chunks * CHUNK, .tensor_count = shape->layers,
+		.chunk_count = shape->chunks, .layer_count = shape->layers,
+		.tensors = calloc(shape->layers, sizeof(*model->tensors)),
+		.chunks = calloc(shape->chunks, sizeof(*model->chunks)),
+		.layers = calloc(shape->layers, sizeof(*model->layers)),
 	};
-	model->name = strdup(name);
-	for (uint32_t i = 0; i < MODEL_LAYERS; i++) {
+	model->name = strdup(shape->name);
+	for (uint32_t i = 0; i < shape->layers; i++) {
 		snprintf(text, sizeof(text), "layer%02u", i);
 		model->layers[i].name = strdup(text);
 		model->layers[i].tensors = 1;
@@ -95,25 +114,35 @@ static void make_manifest(struct model_manifest *model, const char *name, uint32
 		model->tensors[i] = (struct model_manifest_tensor){
 			.name = strdup(text), .offset = i * each, .size = each,
 			.shape = { .dtype = MODEL_U8, .rank = 1, .extent = { each } },
-			.chunk = i * (CHUNKS / MODEL_LAYERS),
+			.chunk = i * of_layer,
 		};
 	}
+	for (uint32_t i = 0; i < shape->chunks; i++) {
+		model->chunks[i].offset = (uint64_t)i * CHUNK;
+		model->chunks[i].size = CHUNK;
+	}
+}
+
+/* Of chunks that are nowhere, but for what the catalog says. */
+static void make_absent(struct model_manifest *model, const char *name, uint32_t number)
+{
+	struct shape shape = { name, CHUNKS, MODEL_LAYERS, 0 };
+
+	make_manifest(model, &shape);
 	for (uint32_t i = 0; i < CHUNKS; i++) {
 		uint64_t seed = (uint64_t)number * CHUNKS + i;
 
-		model->chunks[i].offset = (uint64_t)i * CHUNK;
-		model->chunks[i].size = CHUNK;
 		model_digest_make(&seed, sizeof(seed), &model->chunks[i].digest);
 	}
 }
 
-static void make_real(struct model_manifest *model)
+static void make_real(struct model_manifest *model, const struct shape *shape)
 {
 	uint8_t bytes[CHUNK];
 
-	make_manifest(model, MANY, 0);
-	for (uint32_t i = 0; i < CHUNKS; i++) {
-		fill_chunk(bytes, i);
+	make_manifest(model, shape);
+	for (uint32_t i = 0; i < shape->chunks; i++) {
+		fill_chunk(bytes, shape, i);
 		model_digest_make(bytes, CHUNK, &model->chunks[i].digest);
 		model->chunks[i].checksum = memory_checksum(bytes, CHUNK);
 	}
@@ -168,40 +197,129 @@ static void put_model(struct model_manifest *model, uint32_t number)
 	wait_until((seen = catalog_model_find(bed.models->catalog, record.name)) && seen->known);
 }
 
-/* One user asks and asks, another one wants a list. */
-static void show_and_list(void)
+/*
+ * Somebody who shows models without end, on several connections: all of them, and one that is of
+ * interest as often as all others together.
+ */
+struct shower {
+	int fds[SHOWS];
+	const char *interest; /* NULL: none */
+	unsigned int asked, answered;
+};
+
+static void show_next(struct shower *shower, int fd)
 {
-	int shows[SHOWS], list = connect_client();
-	unsigned int answers = 0, lists = 0;
-	struct message message;
+	unsigned int number = shower->asked++;
 	char name[16];
+
+	snprintf(name, sizeof(name), "model%02u", number % MODELS);
+	if (shower->interest && number % 2)
+		say(fd, op("show", shower->interest), NULL, 0);
+	else
+		say(fd, op("show", name), NULL, 0);
+}
+
+static void shower_begin(struct shower *shower, const char *interest)
+{
+	*shower = (struct shower){ .interest = interest };
+	for (int i = 0; i < SHOWS; i++) {
+		shower->fds[i] = connect_client();
+		be_somebody(1000);
+		show_next(shower, shower->fds[i]);
+	}
+}
+
+/* A daemon that has just started may not know a model yet. */
+static bool is_shown(const struct message *message)
+{
+	const char *error = json_string_value(json_object_get(message->body, "errno"));
+
+	if (error && !strcmp(error, "EAGAIN"))
+		return false;
+	expect_ok(message);
+	return true;
+}
+
+/* Asks again where there is an answer. */
+static void shower_go_on(struct shower *shower)
+{
+	struct message message;
 	const char *why;
 
-	be_somebody(1001);
 	for (int i = 0; i < SHOWS; i++) {
-		shows[i] = connect_client();
-		be_somebody(1000);
-		snprintf(name, sizeof(name), "model%02d", i % MODELS);
-		say(shows[i], op("show", name), NULL, 0);
-	}
-	while (lists < ROUNDS || answers < SHOWS) {
-		message = ask(list, json_pack("{s:s}", "op", "list"), NULL, 0);
-		expect_ok(&message);
+		if (message_receive(shower->fds[i], &message, &why) == -EAGAIN)
+			continue;
+		shower->answered += is_shown(&message);
 		message_clear(&message);
-		lists++;
-		for (int i = 0; i < SHOWS; i++) {
-			if (message_receive(shows[i], &message, &why) == -EAGAIN)
-				continue;
-			expect_ok(&message);
-			message_clear(&message);
-			answers++;
-			snprintf(name, sizeof(name), "model%02d", (i + (int)answers) % MODELS);
-			say(shows[i], op("show", name), NULL, 0);
-		}
+		show_next(shower, shower->fds[i]);
 	}
-	hang_up(list);
+}
+
+static void shower_end(struct shower *shower)
+{
 	for (int i = 0; i < SHOWS; i++)
-		hang_up(shows[i]);
+		hang_up(shower->fds[i]);
+}
+
+/* As turns.c has it: how long this thread has been ready to run and did not. */
+static uint64_t waited_us(void)
+{
+	unsigned long long ns = 0;
+	FILE *file = fopen("/proc/thread-self/schedstat", "r");
+
+	if (file) {
+		if (fscanf(file, "%*u %llu", &ns) != 1)
+			ns = 0;
+		fclose(file);
+	}
+	return ns / 1000;
+}
+
+/* How long it took to be answered, in ms, while that goes on; not what the loop waited to run. */
+static double list_beside(int fd, struct shower *shower)
+{
+	uint64_t begin = clock_us(), waited = waited_us();
+	struct message message;
+	const char *why;
+	double ms;
+
+	say(fd, json_pack("{s:s}", "op", "list"), NULL, 0);
+	while (message_receive(fd, &message, &why) == -EAGAIN) {
+		assert_true(turns_run(bed.loop, 100000) >= 0);
+		shower_go_on(shower);
+	}
+	ms = ((double)(clock_us() - begin) - (double)(waited_us() - waited)) / 1e3;
+	expect_ok(&message);
+	message_clear(&message);
+	return ms;
+}
+
+/*
+ * One user asks and asks, another one wants lists, until both have had some and the spool, if
+ * there is one, is restored.
+ */
+static void show_and_list(const char *what, const char *interest)
+{
+	int list = connect_client();
+	unsigned int lists = 0;
+	struct shower shower;
+	double longest = 0;
+
+	be_somebody(1001);
+	shower_begin(&shower, interest);
+	while (lists < ROUNDS || shower.answered < SHOWS || bed.models->chunks.restore.under_way) {
+		double ms = list_beside(list, &shower);
+
+		if (ms > longest)
+			longest = ms;
+		lists++;
+	}
+	fprintf(stderr, "loop.turn: %s: the longest of %u lists took %.0f ms beside %u shows\n", what,
+		lists, longest, shower.answered);
+	if (longest > longest_list)
+		longest_list = longest;
+	shower_end(&shower);
+	hang_up(list);
 }
 
 static void send_lingering(int fd)
@@ -260,37 +378,38 @@ static void load_and_evict(const char *name)
 
 	expect_ok(&reply);
 	message_clear(&reply);
-	phase("load");
+	phase_of(name, "load");
 	hang_up(fd);
 	fd = connect_client();
 	reply = ask(fd, op("evict", name), NULL, 0);
 	expect_ok(&reply);
 	message_clear(&reply);
 	hang_up(fd);
-	phase("evict");
+	phase_of(name, "evict");
 }
 
 /*
  * A model of many chunks, from the push to the delete
  */
 
-static void send_batch(int fd, uint32_t first)
+static void send_batch(int fd, const struct shape *shape, uint32_t first)
 {
-	uint8_t *bytes = malloc(BATCH * CHUNK);
+	uint32_t left = shape->chunks - first, count = left < BATCH ? left : BATCH;
+	uint8_t *bytes = malloc((size_t)count * CHUNK);
 	struct message reply;
 	int batch;
 
-	for (uint32_t i = 0; i < BATCH; i++)
-		fill_chunk(bytes + (size_t)i * CHUNK, first + i);
-	batch = message_memfd(bytes, BATCH * CHUNK);
+	for (uint32_t i = 0; i < count; i++)
+		fill_chunk(bytes + (size_t)i * CHUNK, shape, first + i);
+	batch = message_memfd(bytes, (size_t)count * CHUNK);
 	free(bytes);
-	reply = ask(fd, chunk_op(first, BATCH), &batch, 1);
+	reply = ask(fd, chunk_op(first, count), &batch, 1);
 	close(batch);
 	expect_ok(&reply);
 	message_clear(&reply);
 }
 
-static void push_many(void)
+static void push_shape(const struct shape *shape)
 {
 	struct model_manifest model;
 	int fd = connect_client(), manifest;
@@ -298,26 +417,26 @@ static void push_many(void)
 	char *text;
 	size_t len;
 
-	make_real(&model);
+	make_real(&model, shape);
 	assert_int_equal(model_manifest_encode(&model, &text, &len), 0);
 	model_manifest_destroy(&model);
 	manifest = message_memfd(text, len);
 	free(text);
 	turns_reset();
-	reply = ask(fd, op("push", MANY), &manifest, 1);
+	reply = ask(fd, op("push", shape->name), &manifest, 1);
 	close(manifest);
 	expect_ok(&reply);
-	assert_int_equal(field(&reply, "missing"), CHUNKS);
+	assert_int_equal(field(&reply, "missing"), shape->chunks);
 	message_clear(&reply);
-	phase("push begins");
-	for (uint32_t i = 0; i < CHUNKS; i += BATCH)
-		send_batch(fd, i);
-	phase("push chunks");
+	phase_of(shape->name, "push begins");
+	for (uint32_t i = 0; i < shape->chunks; i += BATCH)
+		send_batch(fd, shape, i);
+	phase_of(shape->name, "push chunks");
 	reply = ask(fd, json_pack("{s:s}", "op", "commit"), NULL, 0);
 	expect_ok(&reply);
 	message_clear(&reply);
 	hang_up(fd);
-	phase("push ends");
+	phase_of(shape->name, "push ends");
 }
 
 /*
@@ -352,24 +471,29 @@ static void rude_clients(void)
 	hang_up(fd);
 }
 
+static void start_and_tell(void)
+{
+	uint64_t begin = clock_us();
+
+	start_daemon();
+	fprintf(stderr, "loop.turn: ready after %.0f ms\n", (double)(clock_us() - begin) / 1e3);
+	turns_reset();
+}
+
 /* With all of that in the catalog. */
 static void start_again(void)
 {
-	uint64_t begin = clock_us();
 	const struct catalog_model *seen;
 	char name[16];
 
 	stop_daemon();
-	begin = clock_us();
-	start_daemon();
-	fprintf(stderr, "loop.turn: ready after %.0f ms\n", (double)(clock_us() - begin) / 1e3);
-	turns_reset();
+	start_and_tell();
 	for (uint32_t i = 0; i < MODELS; i++) {
 		snprintf(name, sizeof(name), "model%02u", i);
 		wait_until((seen = catalog_model_find(bed.models->catalog, name)) && seen->known);
 	}
 	wait_until(catalog_member_state(bed.models->catalog) == CATALOG_JOINED);
-	show_and_list();
+	show_and_list("start", NULL);
 	phase("start");
 }
 
@@ -381,6 +505,36 @@ static void delete_model(const char *name)
 	expect_ok(&reply);
 	message_clear(&reply);
 	hang_up(fd);
+}
+
+/* A model that is pushed comes, is loaded and goes. */
+static void come_and_go(const struct shape *shape)
+{
+	push_shape(shape);
+	show_and_list(shape->name, shape->name);
+	phase_of(shape->name, "show, list");
+	load_and_evict(shape->name);
+	delete_model(shape->name);
+	wait_until(!arena_bytes() && giving_is_over(&bed.models->donate.giving));
+	phase_of(shape->name, "delete");
+}
+
+/* What it has on its disk comes back while others ask, with all of the rest in the catalog. */
+static void start_with_spool(void)
+{
+	use_spool();
+	wait_until(catalog_member_state(bed.models->catalog) == CATALOG_JOINED);
+	push_shape(&spooled);
+	stop_daemon();
+	start_and_tell();
+	assert_true(bed.models->chunks.restore.under_way);
+	show_and_list("restore", spooled.name);
+	assert_int_equal(bed.models->chunks.restore.chunks, spooled.chunks);
+	phase_of("spool", "restore");
+	load_and_evict(spooled.name);
+	delete_model(spooled.name);
+	wait_until(!arena_bytes() && giving_is_over(&bed.models->donate.giving));
+	phase_of("spool", "delete");
 }
 
 static void loop_turn(void **state)
@@ -397,7 +551,7 @@ static void loop_turn(void **state)
 	wait_until(catalog_member_state(bed.models->catalog) == CATALOG_JOINED);
 	for (uint32_t i = 0; i < MODELS; i++) {
 		snprintf(name, sizeof(name), "model%02u", i);
-		make_manifest(&models[i], name, i);
+		make_absent(&models[i], name, i);
 	}
 	turns_reset();
 	put_all(models);
@@ -408,7 +562,7 @@ static void loop_turn(void **state)
 	make_sample(&big, "big", 1, BIG_LAYER, LAYERS);
 	push(&big);
 	phase("push big");
-	show_and_list();
+	show_and_list("many models", NULL);
 	phase("show, list");
 	descriptors();
 	phase("descriptors");
@@ -416,17 +570,17 @@ static void loop_turn(void **state)
 	delete_model("big");
 	wait_until(!arena_bytes());
 	phase("delete big");
-	push_many();
-	load_and_evict(MANY);
-	delete_model(MANY);
-	wait_until(!arena_bytes() && giving_is_over(&bed.models->donate.giving));
-	phase("delete many");
+	come_and_go(&many);
+	come_and_go(&deep);
 	rude_clients();
 	phase("rude clients");
 	start_again();
+	start_with_spool();
 	delete_model("model00");
 	wait_until(!catalog_model_find(bed.models->catalog, "model00"));
 	phase("delete");
+	if (longest_list > LIST_LIMIT_MS)
+		fail_msg("somebody waited %.0f ms for a list", longest_list);
 	free_sample(&big);
 	for (uint32_t i = 0; i < MODELS; i++)
 		model_manifest_destroy(&models[i]);
