@@ -20,6 +20,7 @@ struct host {
 	struct catalog_options options;
 	char pool[64];
 	unsigned int joined, lost, fenced, changed; /* how often */
+	unsigned int unreadable; /* records and manifests that it was told of */
 };
 
 static inline const uint8_t *digest_of(const char *name)
@@ -73,6 +74,14 @@ static inline void on_changed(void *arg)
 	host->changed++;
 }
 
+static inline void on_unreadable(const struct catalog_model *model, void *arg)
+{
+	struct host *host = arg;
+
+	assert_true(model->error[0]);
+	host->unreadable++;
+}
+
 static inline void host_open_store(struct host *host, const char *pool,
 				   struct catalog_store *store, unsigned int list_ms)
 {
@@ -84,6 +93,7 @@ static inline void host_open_store(struct host *host, const char *pool,
 		.digests = manifest_digests,
 		.changed = on_changed,
 		.member = on_member,
+		.unreadable = on_unreadable,
 		.arg = host,
 	};
 	host->store = store;

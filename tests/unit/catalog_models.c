@@ -15,6 +15,21 @@ static void put_raw(struct host *host, const char *rest, const char *value)
 	assert_int_equal(outcome.err, 0);
 }
 
+/* A model's record under another key. */
+static void put_record(struct host *host, const char *model, const char *rest)
+{
+	struct outcome outcome = { 0 };
+	char key[256];
+
+	snprintf(key, sizeof(key), "%s/view/model/%s", host->pool, model);
+	assert_int_equal(catalog_store_range(host->store, key, CATALOG_ONE, keep_outcome, &outcome),
+			 0);
+	wait_until(outcome.calls);
+	assert_int_equal(outcome.entries.count, 1);
+	put_raw(host, rest, outcome.entries.rows[0].value);
+	forget(&outcome);
+}
+
 static int read_manifest(struct host *host, const char *name, struct outcome *outcome)
 {
 	forget(outcome);
@@ -567,7 +582,7 @@ static void what_others_wrote_wrongly_does_no_harm(void **state)
 	/* A model that cannot be read may need anything. */
 	put_raw(&host, "view/model/odd", "{}");
 	assert_int_equal(host_sync(&host), 0);
-	assert_null(catalog_model_find(host.catalog, "odd"));
+	assert_non_null(catalog_model_find(host.catalog, "odd"));
 	assert_int_equal(look_for_garbage(&host, &pile), -EBADMSG);
 	assert_int_equal(catalog_release(host.catalog, digest_of("x"), 1, keep_outcome, NULL),
 			 -EBADMSG);
@@ -581,6 +596,99 @@ static void what_others_wrote_wrongly_does_no_harm(void **state)
 	assert_int_equal(delete_model(&host, "senseless", 0), 0);
 	wait_until(!catalog_model_find(host.catalog, "senseless"));
 	assert_int_equal(garbage(&host), 1);
+	catalog_close(host.catalog);
+}
+
+static void count_unreadable(const struct catalog_model *model, void *arg)
+{
+	*(size_t *)arg += model->unreadable && model->error[0];
+}
+
+static size_t unreadable(const struct host *host)
+{
+	size_t count = 0;
+
+	catalog_model_each(host->catalog, count_unreadable, &count);
+	return count;
+}
+
+#define UPLOAD "0123456789abcdef0123456789abcdef"
+
+static void what_cannot_be_read_is_listed_and_can_be_deleted(void **state)
+{
+	static const char *const names[] = { "odd", UPLOAD, "other" };
+	struct host host;
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	host_open(&host, "unreadable");
+	host_join(&host, "a", 60, false);
+	assert_int_equal(host_push(&host, "m", "x\n", 1), 0);
+	wait_until(host_knows(&host, "m"));
+	host.unreadable = 0;
+	put_raw(&host, "view/model/odd", "not JSON");
+	put_raw(&host, "view/upload/" UPLOAD, "{\"name\":\"m\"}");
+	put_raw(&host, "part/" UPLOAD "/0000", "x");
+	put_record(&host, "m", "view/model/other");
+	assert_int_equal(host_sync(&host), 0);
+	assert_int_equal(host_sync(&host), 0);
+	assert_int_equal(host_push(&host, "odd", "y\n", 1), -EEXIST);
+	assert_int_equal(unreadable(&host), COUNT(names));
+	assert_int_equal(host.unreadable, COUNT(names));
+	for (size_t i = 0; i < COUNT(names); i++) {
+		const struct catalog_model *model = catalog_model_find(host.catalog, names[i]);
+
+		assert_non_null(model);
+		assert_string_equal(model->name, names[i]);
+		assert_int_equal(model->access.uid, 0);
+		assert_contains(model->error, "makes no sense here");
+		assert_int_equal(delete_model(&host, names[i], 0), 0);
+		assert_int_equal(host_sync(&host), 0);
+		assert_null(catalog_model_find(host.catalog, names[i]));
+	}
+	assert_int_equal(unreadable(&host), 0);
+	/* What another one needs is not deleted with it. */
+	assert_int_equal(keys(&host, "part/"), 1);
+	assert_int_equal(garbage(&host), 0);
+	catalog_close(host.catalog);
+}
+
+/* Of a version that keeps more in it. */
+static void the_unreadable_upload_of_a_dead_host_is_cleared_away(void **state)
+{
+	struct host host;
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	host_open(&host, "swept");
+	host_join(&host, "a", 60, false);
+	put_raw(&host, "view/upload/" UPLOAD, "{\"host\":\"a\",\"generation\":1}");
+	assert_int_equal(host_sync(&host), 0);
+	assert_int_equal(host_sync(&host), 0);
+	assert_int_equal(keys(&host, "view/upload/"), 1);
+	put_raw(&host, "view/upload/" UPLOAD, "{\"host\":\"b\",\"generation\":1}");
+	assert_int_equal(host_sync(&host), 0);
+	wait_until(!keys(&host, "view/upload/"));
+	wait_until(!host_sync(&host) && !unreadable(&host));
+	catalog_close(host.catalog);
+}
+
+/* Nobody else's names reach a terminal, or JSON, as they are. */
+static void a_key_that_is_no_name_is_listed_all_the_same(void **state)
+{
+	const struct catalog_model *model;
+	struct host host;
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	host_open(&host, "key");
+	put_raw(&host, "view/model/no \x1b name", "{}");
+	assert_int_equal(host_sync(&host), 0);
+	assert_int_equal(unreadable(&host), 1);
+	model = catalog_model_find(host.catalog, "no \x1b name");
+	assert_non_null(model);
+	assert_string_equal(model->name, "no???name");
+	assert_contains(model->error, "its key is no name");
 	catalog_close(host.catalog);
 }
 
@@ -690,6 +798,9 @@ int main(void)
 		BOTH(an_upload_that_was_given_up_cannot_be_committed),
 		ETCD(what_a_model_lacks_is_told),
 		BOTH(what_others_wrote_wrongly_does_no_harm),
+		BOTH(what_cannot_be_read_is_listed_and_can_be_deleted),
+		BOTH(the_unreadable_upload_of_a_dead_host_is_cleared_away),
+		BOTH(a_key_that_is_no_name_is_listed_all_the_same),
 		BOTH(a_listing_that_finds_nothing_new_changes_nothing),
 		BOTH(names_are_checked),
 		BOTH(models_survive_a_restart),

@@ -332,6 +332,10 @@ static void models_that_cannot_be_loaded_are_told(void **state)
 	expect("models", DOCTOR_OK, "none", "");
 	daemon_lists(MODEL("a", "available") "," MODEL("b", "uploading"), HOST("donor1", "0"));
 	expect("models", DOCTOR_OK, "2, all there", "");
+	daemon_lists(MODEL("a", "missing") "," MODEL("b", "unreadable"), HOST("donor1", "0"));
+	expect("models", DOCTOR_FAIL,
+	       "1 of 2 cannot be read, such as b: until it is gone no host gives up",
+	       "as root: distmindctl model delete b");
 	daemon_lists(MODEL("a", "available") "," MODEL("b", "scarce"), HOST("donor1", "0"));
 	expect("models", DOCTOR_WARN, "1 of 2 have fewer copies than asked for, such as b",
 	       "model replicas b N");

@@ -593,6 +593,10 @@ static void the_list_shows_models_and_hosts(void **state)
 	       "CACHE USED CHUNKS HITS MISSES EVICTIONS\n"
 	       "   8M   1M     20   60     20         3\n", "");
 	expect("-j model list", CTL_OK, "{\"size\": 8388608, \"bytes\": 1048576, ", "");
+	kept.body = "{\"models\": [{\"name\": \"odd\", \"state\": \"unreadable\", "
+		    "\"error\": \"it makes no sense\"}]}";
+	expect("model list", CTL_OK, "error: it makes no sense", "");
+	expect("-j model list", CTL_OK, "\"error\": \"it makes no sense\"", "");
 	kept.body = "{\"models\": [], \"hosts\": [], \"stored_bytes\": 0, \"cache\": null}";
 	expect("model list", CTL_OK, "stored    0\n", "no models; push one with");
 	outcome = run(root, "model list");

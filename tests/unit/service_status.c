@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* What whoever looks after this host's part of the pool is told of it. */
-#include "../../userspace/catalog/state.h"
 #include "../../userspace/distmindd/pool/status.h"
-#include "service_bed.h"
+#include "service_host.h"
 
 /* A text of the catalog's part of the status; the caller's. */
 static char *catalog_says(const char *key)
@@ -141,6 +140,78 @@ static void what_the_spool_has_is_under_the_new_name(void **state)
 	free_sample(&sample);
 }
 
+/* What list says of a model; the caller's, NULL: nothing. */
+static json_t *list_model(const char *name)
+{
+	int fd = connect_client();
+	struct message reply = ask(fd, json_pack("{s:s}", "op", "list"), NULL, 0);
+	json_t *list = document(&reply), *row = NULL;
+	const json_t *models = json_object_get(list, "models");
+
+	for (size_t i = 0; i < json_array_size(models) && !row; i++) {
+		row = json_array_get(models, i);
+		row = strcmp(json_string_value(json_object_get(row, "name")), name) ?
+			      NULL : json_incref(row);
+	}
+	json_decref(list);
+	hang_up(fd);
+	return row;
+}
+
+static void put_record(const char *rest, const char *text)
+{
+	char key[128];
+
+	snprintf(key, sizeof(key), "%s/view/%s", bed.config.pool, rest);
+	put_key(key, text, strlen(text));
+}
+
+static uint64_t arena_chunks(void)
+{
+	struct memory_arena_stats stats;
+
+	memory_arena_stats(bed.models->chunks.arena, &stats);
+	return stats.chunks;
+}
+
+#define UPLOAD "0123456789abcdef0123456789abcdef"
+
+static void a_record_that_cannot_be_read_is_told_and_deleted(void **state)
+{
+	static const char *const names[] = { "odd", UPLOAD };
+	struct sample sample;
+	int before, log, fd;
+
+	(void)state;
+	push_sample(&sample, "net", 1);
+	log = log_to_memory(&before);
+	put_record("model/odd", "{\"name\":\"odd\",\"replicas\":\"many\"}");
+	put_record("upload/" UPLOAD, "{}");
+	fd = connect_client();
+	ask_ok(fd, op("delete", "net"));
+	for (size_t i = 0; i < 2; i++) {
+		json_t *row = list_model(names[i]);
+
+		assert_non_null(row);
+		assert_string_equal(json_string_value(json_object_get(row, "state")), "unreadable");
+		assert_contains(json_string_value(json_object_get(row, "error")),
+				"its record makes no sense here");
+		json_decref(row);
+		expect_refusal(fd, load_op(names[i]), NULL, 0, "EBADMSG", "makes no sense here");
+		/* What it needs is not known, so everything stays. */
+		assert_true(arena_chunks() > 0);
+		be_somebody(1000);
+		expect_refusal(fd, op("delete", names[i]), NULL, 0, "EACCES", "may not change it");
+		be_somebody(0);
+		ask_ok(fd, op("delete", names[i]));
+		assert_null(list_model(names[i]));
+	}
+	wait_until(!arena_chunks());
+	assert_int_equal(count_logged(log, before, "event=model-unreadable"), 2);
+	hang_up(fd);
+	free_sample(&sample);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -148,6 +219,7 @@ int main(void)
 		SERVICE_TEST(the_same_name_as_before_is_no_news),
 		SERVICE_TEST(a_host_that_was_renamed_is_told_so),
 		SERVICE_TEST(what_the_spool_has_is_under_the_new_name),
+		SERVICE_TEST(a_record_that_cannot_be_read_is_told_and_deleted),
 	};
 
 	return cmocka_run_group_tests_name("service_status", tests, NULL, NULL);

@@ -32,13 +32,6 @@ const char *catalog_prefix(const struct catalog *catalog, const char *kind, char
 	return prefix;
 }
 
-char *catalog_model_key(const struct catalog *catalog, const char *name)
-{
-	char *key;
-
-	return asprintf(&key, "%s/view/model/%s", catalog->pool, name) < 0 ? NULL : key;
-}
-
 /* What follows the prefix of a kind; NULL: the entry is of another kind. */
 static const char *name_of(const struct catalog *catalog, const struct catalog_entry *entry,
 			   const char *kind)
@@ -71,20 +64,36 @@ static void on_forget(struct catalog_entry *entry, void *arg)
 	entry->noun = NULL;
 }
 
-static void take_model(struct catalog *catalog, struct catalog_entry *entry, const char *name,
-		       bool uploading)
+struct catalog_model *catalog_model_of(const struct catalog *catalog,
+				       const struct catalog_entry *entry)
 {
 	struct catalog_model *model = catalog_model_parse(entry->value, entry->size);
+	const char *name = name_of(catalog, entry, "model");
+	bool uploading = !name;
 
-	if (model && strcmp(uploading ? model->upload : model->name, name)) {
+	if (uploading)
+		name = name_of(catalog, entry, "upload");
+	if (!model || strcmp(uploading ? model->upload : model->name, name)) {
 		catalog_model_free(model);
-		model = NULL;
+		model = catalog_model_salvage(name, uploading, entry->value, entry->size);
 	}
+	if (model) {
+		model->uploading = uploading;
+		model->revision = entry->revision;
+	}
+	return model;
+}
+
+void catalog_model_take(struct catalog *catalog, struct catalog_entry *entry)
+{
+	struct catalog_model *model = catalog_model_of(catalog, entry);
+
+	/* Without memory it is taken again after the next listing. */
 	entry->noun = model;
 	if (!model)
 		return;
-	model->uploading = uploading;
-	model->revision = entry->revision;
+	if (model->unreadable && catalog->options.unreadable)
+		catalog->options.unreadable(model, catalog->options.arg);
 	if (model->complete)
 		catalog_manifest_wanted(catalog, entry);
 }
@@ -95,10 +104,8 @@ static void on_changed(struct catalog_entry *entry, void *arg)
 	const char *name;
 
 	catalog_index_drop(catalog);
-	if ((name = name_of(catalog, entry, "model"))) {
-		take_model(catalog, entry, name, false);
-	} else if ((name = name_of(catalog, entry, "upload"))) {
-		take_model(catalog, entry, name, true);
+	if (name_of(catalog, entry, "model") || name_of(catalog, entry, "upload")) {
+		catalog_model_take(catalog, entry);
 	} else if ((name = name_of(catalog, entry, "host"))) {
 		entry->noun = catalog_host_parse(name, entry->value, entry->size);
 		if (entry->noun)
@@ -288,11 +295,38 @@ void catalog_host_each(const struct catalog *catalog,
 			each(entry->noun, arg);
 }
 
-const struct catalog_model *catalog_model_find(const struct catalog *catalog, const char *name)
+/* NULL: there is none, or it is not known yet. */
+static const struct catalog_entry *find_model(const struct catalog *catalog, const char *name)
 {
 	const struct catalog_entry *entry = find(catalog, "model", name);
+	const struct catalog_model *upload;
+
+	if (entry)
+		return entry;
+	entry = find(catalog, "upload", name);
+	upload = entry ? entry->noun : NULL;
+	return upload && upload->unreadable ? entry : NULL;
+}
+
+const struct catalog_model *catalog_model_find(const struct catalog *catalog, const char *name)
+{
+	const struct catalog_entry *entry = find_model(catalog, name);
 
 	return entry ? entry->noun : NULL;
+}
+
+char *catalog_model_key(const struct catalog *catalog, const char *name)
+{
+	char *key;
+
+	return asprintf(&key, "%s/view/model/%s", catalog->pool, name) < 0 ? NULL : key;
+}
+
+char *catalog_model_found_key(const struct catalog *catalog, const char *name)
+{
+	const struct catalog_entry *entry = find_model(catalog, name);
+
+	return entry ? strdup(entry->key) : catalog_model_key(catalog, name);
 }
 
 void catalog_model_each(const struct catalog *catalog,

@@ -35,6 +35,7 @@
 #define CATALOG_HOT_MAX 8	/* models of one host */
 
 struct catalog;
+struct catalog_model;
 struct catalog_upload;
 
 enum catalog_member_state {
@@ -85,6 +86,12 @@ struct catalog_options {
 	void (*full)(bool full, void *arg);
 	/* NULL or called when what catalog_alarm() returns has changed. */
 	void (*alarm)(int alarm, const char *why, void *arg);
+	/*
+	 * NULL or called when it is found that the record or the manifest of a model or an upload
+	 * cannot be read, why in its error. What it needs is not known: as long as it is there
+	 * nothing is garbage, on no host.
+	 */
+	void (*unreadable)(const struct catalog_model *model, void *arg);
 	void *arg;
 };
 
@@ -221,7 +228,8 @@ struct catalog_model {
 	struct catalog_access access;
 	bool uploading;
 	bool known; /* its manifest was read */
-	char error[128]; /* why it cannot be; "" */
+	bool unreadable; /* its record cannot be; what of it makes sense is here, else 0 */
+	char error[128]; /* why it, or the manifest, cannot be read; "" */
 	char host[CATALOG_HOST_LEN]; /* who uploads, or did */
 	uint64_t generation;
 	/* Private, but for the digest of the manifest, by which distmindd knows it again: */
@@ -234,6 +242,7 @@ struct catalog_model {
 	struct learned *learned;
 };
 
+/* An upload whose record cannot be read is found by its number, which is its name then. */
 const struct catalog_model *catalog_model_find(const struct catalog *catalog, const char *name);
 /* Uploads too. */
 void catalog_model_each(const struct catalog *catalog,
@@ -267,7 +276,10 @@ void catalog_upload_set_access(struct catalog_upload *upload, const struct catal
 int catalog_upload_commit(struct catalog_upload *upload, catalog_done done, void *arg);
 void catalog_upload_abort(struct catalog_upload *upload);
 
-/* revision: only if the model did not change since; 0: as it is. */
+/*
+ * Whatever catalog_model_find() finds. revision: only if the model did not change since; 0: as it
+ * is.
+ */
 int catalog_model_delete(struct catalog *catalog, const char *name, uint64_t revision,
 			 catalog_done done, void *arg);
 

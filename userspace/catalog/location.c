@@ -194,10 +194,10 @@ int catalog_references_known(const struct catalog *catalog)
 				     catalog_prefix(catalog, kinds[i], prefix), entry) {
 			const struct catalog_model *model = entry->noun;
 
-			if (!model || model->error[0])
+			if (model && model->error[0])
 				return -EBADMSG;
 			/* An upload that is not complete has promised nothing yet. */
-			if (!model->known && model->complete)
+			if (!model || (!model->known && model->complete))
 				err = -EAGAIN;
 		}
 	return err;

@@ -245,6 +245,8 @@ static void on_learned(void *job)
 		}
 	} else if (model && learning->error) {
 		snprintf(model->error, sizeof(model->error), "%s", learning->error);
+		if (catalog->options.unreadable)
+			catalog->options.unreadable(model, catalog->options.arg);
 		changed = true;
 	}
 	/* Without memory it is read again after the next listing. */
@@ -320,6 +322,9 @@ static void sweep(struct catalog *catalog, const struct catalog_entry *entry,
 
 	if (host && host->generation == upload->generation)
 		return;
+	/* Whose it is cannot be read: perhaps a newer version pushes it. It is shown. */
+	if (upload->unreadable && !upload->host[0])
+		return;
 	catalog_batch_compare(&batch, entry->revision, "%s", entry->key);
 	catalog_batch_delete(&batch, "%s", entry->key);
 	catalog_parts_delete(catalog, &batch, upload);
@@ -338,8 +343,10 @@ void catalog_manifests_settle(struct catalog *catalog)
 				     catalog_prefix(catalog, kinds[i], prefix), entry) {
 			struct catalog_model *model = entry->noun;
 
-			if (!model)
+			if (!model) {
+				catalog_model_take(catalog, entry);
 				continue;
+			}
 			if (model->complete && !model->known && !model->reading && !model->error[0])
 				catalog_manifest_wanted(catalog, entry);
 			if (model->uploading)
@@ -429,8 +436,7 @@ static void on_record(const struct catalog_result *result, void *arg)
 	catalog_model_free(reading->model);
 	reading->model = catalog_model_parse(result->entries[0].value, result->entries[0].size);
 	if (!reading->model) {
-		end_reading(reading, -EBADMSG, "its record makes no sense here: is it of a newer "
-					       "version?");
+		end_reading(reading, -EBADMSG, CATALOG_SENSELESS);
 		return;
 	}
 	reading->model->revision = result->entries[0].revision;
@@ -500,10 +506,11 @@ static int prepare_delete(struct catalog_update *update, const struct catalog_en
 		return update->unsure ? 1 : refuse(update, -ENOENT, NO_MODEL);
 	if (change->revision && change->revision != entry->revision)
 		return refuse(update, -ESTALE, "the model has changed in the meantime: try again");
-	model = catalog_model_parse(entry->value, entry->size);
+	model = catalog_model_of(change->catalog, entry);
+	if (!model)
+		return -ENOMEM;
 	catalog_batch_delete(batch, "%s", entry->key);
-	if (model)
-		catalog_parts_delete(change->catalog, batch, model);
+	catalog_parts_delete(change->catalog, batch, model);
 	catalog_model_free(model);
 	return 0;
 }
@@ -544,8 +551,7 @@ static int prepare_record(struct catalog_update *update, const struct catalog_en
 		return refuse(update, -ENOENT, NO_MODEL);
 	model = catalog_model_parse(entry->value, entry->size);
 	if (!model)
-		return refuse(update, -EBADMSG, "its record makes no sense here: is it of a newer "
-						"version?");
+		return refuse(update, -EBADMSG, CATALOG_SENSELESS);
 	ret = change->wanted.allows ?
 		      change->wanted.allows(model, update->error, change->arg) : 0;
 	if (!ret && !apply(&change->wanted, model))
@@ -565,7 +571,7 @@ static int prepare_record(struct catalog_update *update, const struct catalog_en
 /* Takes the change. */
 static int start(struct catalog *catalog, const char *name, struct change *change)
 {
-	char *key = catalog_model_key(catalog, name);
+	char *key = catalog_model_found_key(catalog, name);
 	int err = key ? catalog_update_start(&change->update, catalog->store, key) : -ENOMEM;
 
 	free(key);

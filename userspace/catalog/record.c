@@ -141,6 +141,11 @@ static bool get_access(const json_t *record, struct catalog_access *access)
 	return true;
 }
 
+static bool is_number(const char *upload)
+{
+	return strlen(upload) == 32 && strspn(upload, "0123456789abcdef") == 32;
+}
+
 struct catalog_model *catalog_model_parse(const char *text, size_t size)
 {
 	json_t *record = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
@@ -150,7 +155,7 @@ struct catalog_model *catalog_model_parse(const char *text, size_t size)
 	if (model && get_text(record, "name", model->name, CATALOG_MODEL_LEN) &&
 	    catalog_name_is_good(model->name, CATALOG_MODEL_LEN, CATALOG_MODEL_OTHERS) &&
 	    get_text(record, "upload", model->upload, sizeof(model->upload)) &&
-	    strlen(model->upload) == 32 && strspn(model->upload, "0123456789abcdef") == 32 &&
+	    is_number(model->upload) &&
 	    catalog_json_u64(record, "size", &model->size) && model->size &&
 	    model->size <= CATALOG_MANIFEST_MAX && catalog_json_u64(record, "parts", &parts) &&
 	    parts == (model->size + CATALOG_VALUE_MAX - 1) / CATALOG_VALUE_MAX &&
@@ -166,6 +171,64 @@ struct catalog_model *catalog_model_parse(const char *text, size_t size)
 	} else {
 		free(model);
 		model = NULL;
+	}
+	json_decref(record);
+	return model;
+}
+
+/* Others may have any key: what is no name is made readable. */
+static bool call(struct catalog_model *model, const char *name)
+{
+	size_t len = strnlen(name, CATALOG_MODEL_LEN - 1);
+
+	for (size_t i = 0; i < len; i++)
+		model->name[i] = '?';
+	for (size_t i = 0; i < len; i++)
+		if (catalog_name_is_good((char []){ name[i], '\0' }, 2, CATALOG_MODEL_OTHERS) ||
+		    name[i] == '/')
+			model->name[i] = name[i];
+	return catalog_name_is_good(name, CATALOG_MODEL_LEN, CATALOG_MODEL_OTHERS);
+}
+
+/* Of the manifest; of which upload is what its record, or the key of that, says. */
+static void salvage_parts(struct catalog_model *model, const json_t *record)
+{
+	char name[CATALOG_MODEL_LEN];
+	uint64_t parts;
+
+	if (model->uploading)
+		snprintf(model->upload, sizeof(model->upload), "%.32s", model->name);
+	else if (!get_text(record, "upload", model->upload, sizeof(model->upload)) ||
+		 !get_text(record, "name", name, sizeof(name)) || strcmp(name, model->name))
+		model->upload[0] = '\0'; /* perhaps another model's, which keeps its parts */
+	if (!is_number(model->upload)) {
+		model->upload[0] = '\0';
+		return;
+	}
+	/* If it is not known how many there are, all that there can be. */
+	model->parts = CATALOG_MANIFEST_MAX / CATALOG_VALUE_MAX;
+	if (catalog_json_u64(record, "parts", &parts) && parts && parts < model->parts)
+		model->parts = (unsigned int)parts;
+}
+
+struct catalog_model *catalog_model_salvage(const char *name, bool uploading, const char *text,
+					    size_t size)
+{
+	struct catalog_model *model = calloc(1, sizeof(*model));
+	json_t *record = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+
+	if (model) {
+		model->uploading = uploading;
+		model->unreadable = true;
+		snprintf(model->error, sizeof(model->error), "%s",
+			 call(model, name) ? CATALOG_SENSELESS " Else delete it" :
+					     "its key is no name: delete it in the store");
+		salvage_parts(model, record);
+		get_access(record, &model->access);
+		if (!get_text(record, "host", model->host, CATALOG_HOST_LEN) ||
+		    !catalog_json_u64(record, "generation", &model->generation) ||
+		    !model->generation)
+			model->host[0] = '\0';
 	}
 	json_decref(record);
 	return model;

@@ -133,8 +133,16 @@ struct catalog {
 /* catalog.c */
 #define CATALOG_MODEL_OTHERS "+:@/"
 bool catalog_name_is_good(const char *name, size_t room, const char *others);
-/* Allocated. */
+/*
+ * Of an entry of a model or an upload. One that cannot be read is a model as well, so that it can
+ * be seen and deleted. NULL: no memory.
+ */
+struct catalog_model *catalog_model_of(const struct catalog *catalog,
+				       const struct catalog_entry *entry);
+void catalog_model_take(struct catalog *catalog, struct catalog_entry *entry);
+/* Both allocated; the second is of what catalog_model_find() finds. */
 char *catalog_model_key(const struct catalog *catalog, const char *name);
+char *catalog_model_found_key(const struct catalog *catalog, const char *name);
 /* Entries of a kind: "host", "model", "upload", "chunk"; prefix has room for CATALOG_KEY_MAX. */
 const char *catalog_prefix(const struct catalog *catalog, const char *kind, char *prefix);
 void catalog_touched(struct catalog *catalog);
@@ -146,6 +154,13 @@ char *catalog_host_text(const struct catalog_host *host);
 struct catalog_host *catalog_host_parse(const char *name, const char *text, size_t size);
 char *catalog_model_text(const struct catalog_model *model);
 struct catalog_model *catalog_model_parse(const char *text, size_t size);
+/*
+ * Of one that cannot be parsed, or does not stand where it should: what of it makes sense. name
+ * is what it is called where it stands, of an upload its number.
+ */
+struct catalog_model *catalog_model_salvage(const char *name, bool uploading, const char *text,
+					    size_t size);
+#define CATALOG_SENSELESS "its record makes no sense here: is it of a newer version?"
 void catalog_model_free(struct catalog_model *model);
 
 /* manifest.c */

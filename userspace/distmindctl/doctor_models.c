@@ -39,9 +39,16 @@ static void judge(const json_t *models, const json_t *hosts, bool former, struct
 	const json_t *damaged = find_damaged(hosts);
 	const char *name = "";
 	unsigned int count;
-	char fix[256];
+	char fix[512];
 
-	if ((count = count_state(models, "missing", &name))) {
+	if ((count = count_state(models, "unreadable", &name))) {
+		snprintf(fix, sizeof(fix),
+			 "if a newer distmindd pushed it, update this one; else, as root: "
+			 "distmindctl model delete %s, and push it again", name);
+		doctor_find(finding, DOCTOR_FAIL, fix,
+			    "%u of %zu cannot be read, such as %s: until it is gone no host gives "
+			    "up what nobody needs any more", count, all, name);
+	} else if ((count = count_state(models, "missing", &name))) {
 		snprintf(fix, sizeof(fix),
 			 "if a host that had it is still starting, wait; else: distmindctl model "
 			 "delete %s, and push it again", name);

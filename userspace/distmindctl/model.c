@@ -105,11 +105,14 @@ static enum print_colour state_colour(const char *state)
 {
 	if (!strcmp(state, "available"))
 		return PRINT_COLOUR_GOOD;
-	return strcmp(state, "missing") ? PRINT_COLOUR_WARN : PRINT_COLOUR_BAD;
+	if (!strcmp(state, "missing") || !strcmp(state, "unreadable"))
+		return PRINT_COLOUR_BAD;
+	return PRINT_COLOUR_WARN;
 }
 
 static void print_model(struct print *print, const json_t *model)
 {
+	const char *error = json_string_value(json_object_get(model, "error"));
 	const json_t *resident = json_object_get(model, "resident");
 	char gpus[128] = "";
 
@@ -135,6 +138,7 @@ static void print_model(struct print *print, const json_t *model)
 	model_print_access(print, (uint32_t)reply_number(model, "uid"),
 			   (uint32_t)reply_number(model, "gid"),
 			   (unsigned int)reply_number(model, "mode"));
+	print_note(print, "error", error ? error : "");
 	print_row_close(print);
 }
 

@@ -56,15 +56,15 @@ static json_t *describe_model(const struct listing *listing, const struct survey
 	for (size_t i = 0; i < listing->place_count; i++)
 		if (manifest && listing->places[i].manifest == manifest)
 			json_array_append_new(resident, json_integer(listing->places[i].gpu));
-	return json_pack("{s:s, s:I, s:I, s:i, s:I, s:I, s:I, s:i, s:i, s:I, s:s, s:o, s:I}", "name",
+	return json_pack("{s:s, s:I, s:I, s:i, s:I, s:I, s:I, s:i, s:i, s:I, s:s, s:s, s:o, s:I}", "name",
 			 row->name, "uid", (json_int_t)row->access.uid, "gid",
 			 (json_int_t)row->access.gid, "mode", (int)row->access.mode,
 			 "bytes", (json_int_t)(manifest ? manifest->model.size : 0),
 			 "chunks", (json_int_t)(manifest ? manifest->model.chunk_count : 0),
 			 "layers", (json_int_t)(manifest ? manifest->model.layer_count : 0),
 			 "replicas", (int)row->replicas, "extra_replicas", (int)row->extra,
-			 "copies", (json_int_t)row->copies, "state", row->state, "resident",
-			 resident, "shared_bytes", (json_int_t)row->shared);
+			 "copies", (json_int_t)row->copies, "state", row->state, "error",
+			 row->error, "resident", resident, "shared_bytes", (json_int_t)row->shared);
 }
 
 struct hosts {

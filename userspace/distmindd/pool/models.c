@@ -94,6 +94,18 @@ static void on_alarm(int alarm, const char *why, void *arg)
 		log_info("catalog-alarm-ended", LOG_S("store", models->store));
 }
 
+/* Once for each, not for each pass that gives nothing up because of it. */
+static void on_unreadable(const struct catalog_model *model, void *arg)
+{
+	char fix[STATUS_FIX_LEN];
+
+	(void)arg;
+	log_warning("model-unreadable", LOG_S("model", model->name),
+		    LOG_S("upload", model->upload), LOG_S("reason", model->error),
+		    LOG_S("effect", "no host gives up chunks that nobody needs any more"),
+		    LOG_S("fix", status_unreadable_fix(model, fix)));
+}
+
 static void on_rdma(void *arg, bool up)
 {
 	struct models *models = arg;
@@ -194,7 +206,8 @@ static int open_catalog(struct models *models, const struct config_models *confi
 		.pool = config->pool, .list_ms = LIST_MS, .digests = manifests_learn,
 		.dropped = manifests_drop, .aside = do_aside, .over = turns_over,
 		.changed = on_changed, .member = on_member, .silent = on_silent,
-		.answers = on_answers, .full = on_full, .alarm = on_alarm, .arg = models,
+		.answers = on_answers, .full = on_full, .alarm = on_alarm,
+		.unreadable = on_unreadable, .arg = models,
 	};
 	char error[CATALOG_ERROR_LEN] = "";
 	struct catalog_store *store = open_store(models->loop, config, error);

@@ -42,6 +42,14 @@ const char *status_alarm_fix(const struct models *models, int alarm, char *text)
 	return text;
 }
 
+const char *status_unreadable_fix(const struct catalog_model *model, char *text)
+{
+	snprintf(text, STATUS_FIX_LEN,
+		 "if a newer distmindd pushed it, update this one; else, as root: distmindctl model "
+		 "delete %s", model->name);
+	return text;
+}
+
 struct former {
 	const char *self;
 	char *name;

@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 
+struct catalog_model;
 struct models;
 
 #define STATUS_FIX_LEN 768
@@ -19,6 +20,9 @@ json_t *status_describe(struct models *models);
 const char *status_catalog_fix(const struct models *models, char *text);
 /* Of one that answers and has raised an alarm; so too. */
 const char *status_alarm_fix(const struct models *models, int alarm, char *text);
+
+/* Of a model that cannot be read; so too. */
+const char *status_unreadable_fix(const struct catalog_model *model, char *text);
 
 /*
  * An embedded catalog has one host: what another name has in it this host had under that name.

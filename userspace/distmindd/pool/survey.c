@@ -20,10 +20,12 @@
 
 static const char *state_of(const struct survey_model *row)
 {
+	if (row->error[0])
+		return "unreadable";
 	/* One that is not known: its manifest is on its way to this host. */
-	if (row->uploading || (!row->known && !row->broken))
+	if (row->uploading || !row->known)
 		return "uploading";
-	if (!row->known || row->missing)
+	if (row->missing)
 		return "missing";
 	if (row->away)
 		return "away";
@@ -118,8 +120,9 @@ static void see_model(const struct catalog_model *model, void *arg)
 	*row = (struct survey_model){
 		.revision = model->revision, .replicas = model->replicas, .access = model->access,
 		.manifest = manifests_find(model), .copies = UINT32_MAX,
-		.uploading = model->uploading, .known = model->known, .broken = model->error[0],
+		.uploading = model->uploading, .known = model->known,
 	};
+	strcpy(row->error, model->error);
 	strcpy(row->name, model->name);
 	if (row->manifest)
 		manifest_get(row->manifest);

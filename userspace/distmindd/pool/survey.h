@@ -24,13 +24,14 @@ struct survey_model {
 	struct catalog_access access;
 	struct manifest *manifest; /* a reference; NULL: the catalog has not read it, or cannot */
 	const char *state;
+	char error[sizeof((struct catalog_model){ 0 }.error)]; /* why it cannot be read; "" */
 	uint32_t copies; /* of every chunk */
 	uint32_t extra;	 /* replicas that it has at the moment beyond its own */
 	uint64_t shared; /* bytes that others have too */
 	uint64_t own;	 /* bytes that no other has, each chunk once */
 	/* While it is made: */
 	uint32_t next; /* chunk, by digest */
-	bool uploading, known, broken;
+	bool uploading, known;
 	bool missing, away, scarce; /* some chunk is */
 };
 
