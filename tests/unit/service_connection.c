@@ -377,6 +377,79 @@ static void an_answer_is_the_same_for_all_who_have_it(void **state)
 	free_sample(&sample);
 }
 
+/* Who asks for the same again before it is answered has it made once. */
+static void what_is_asked_for_at_once_is_one_answer(void **state)
+{
+	struct stat first, other;
+	struct sample sample;
+	int fds[ANSWERS];
+
+	(void)state;
+	push_sample(&sample, "net", 1);
+	for (size_t i = 0; i < ANSWERS; i++) {
+		fds[i] = connect_client();
+		be_somebody(1000);
+	}
+	for (size_t i = 0; i < ANSWERS; i++)
+		say(fds[i], op("show", "net"), NULL, 0);
+	for (size_t i = 0; i < ANSWERS; i++) {
+		struct message reply = receive(fds[i]);
+
+		expect_ok(&reply);
+		assert_int_equal(fstat(reply.fds[0], i ? &other : &first), 0);
+		if (i)
+			assert_int_equal(other.st_ino, first.st_ino);
+		message_clear(&reply);
+	}
+	for (size_t i = 0; i < ANSWERS; i++)
+		hang_up(fds[i]);
+	free_sample(&sample);
+}
+
+static void what_one_user_is_lent_is_limited(void **state)
+{
+	struct sample sample;
+	int fds[5], root;
+
+	(void)state;
+	push_sample(&sample, "net", 1);
+	assert_int_equal(bed.models->service.lent_max, 256U << 20);
+	for (size_t i = 0; i < COUNT(fds); i++) {
+		fds[i] = connect_client();
+		be_somebody(1000);
+	}
+	ask_ok(fds[0], json_pack("{s:s}", "op", "list"));
+	/* As large as each of them, but for the digits of numbers in it. */
+	bed.models->service.lent_max =
+		2 * answer_size(bed.models->service.clients->next->next->next->next->answer) + 64;
+	ask_ok(fds[1], json_pack("{s:s}", "op", "list"));
+	expect_refusal(fds[2], json_pack("{s:s}", "op", "list"), NULL, 0, "EUSERS",
+		       "you hold 0 MB of answers, with this one more than 0 MB: close the "
+		       "connections");
+	/* Others are not concerned, and root is not limited. */
+	root = connect_client();
+	ask_ok(root, json_pack("{s:s}", "op", "list"));
+	be_somebody(1001);
+	ask_ok(root, json_pack("{s:s}", "op", "list"));
+	hang_up(root);
+	/* Who asks for something else gives it back. */
+	ask_ok(fds[0], json_pack("{s:s}", "op", "status"));
+	ask_ok(fds[2], json_pack("{s:s}", "op", "list"));
+	expect_refusal(fds[3], json_pack("{s:s}", "op", "list"), NULL, 0, "EUSERS", "you hold");
+	ask_ok(fds[1], json_pack("{s:s}", "op", "status"));
+	ask_ok(fds[2], json_pack("{s:s}", "op", "status"));
+	/* What several connections have is one. */
+	bed.models->service.lent_max = UINT64_MAX;
+	ask_ok(fds[0], op("show", "net"));
+	bed.models->service.lent_max =
+		answer_size(bed.models->service.clients->next->next->next->next->answer);
+	for (size_t i = 1; i < COUNT(fds); i++)
+		ask_ok(fds[i], op("show", "net"));
+	for (size_t i = 0; i < COUNT(fds); i++)
+		hang_up(fds[i]);
+	free_sample(&sample);
+}
+
 /* Those that are kept for who asks next are few, whatever changes between two of them. */
 static void who_loads_and_shows_keeps_few_answers(void **state)
 {
@@ -454,6 +527,8 @@ int main(void)
 		SERVICE_TEST(who_does_not_read_answers_gets_few),
 		SERVICE_TEST(who_keeps_answers_has_the_memory_of_the_last_one),
 		SERVICE_TEST(an_answer_is_the_same_for_all_who_have_it),
+		SERVICE_TEST(what_is_asked_for_at_once_is_one_answer),
+		SERVICE_TEST(what_one_user_is_lent_is_limited),
 		SERVICE_TEST(who_loads_and_shows_keeps_few_answers),
 		SERVICE_TEST(a_descriptor_whose_close_takes_long_holds_nobody_up),
 		SERVICE_TEST(who_is_turned_away_often_keeps_nobody_out),

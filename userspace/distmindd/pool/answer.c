@@ -12,6 +12,7 @@
 
 struct answer {
 	unsigned int references;
+	uint64_t size;
 	int memory; /* the only descriptor with which it can be shortened */
 	int reader;
 	struct errand errand; /* that frees it */
@@ -69,7 +70,7 @@ int answer_make(struct answer **result, json_t *body)
 	if (!answer)
 		goto out;
 	*answer = (struct answer){
-		.references = 1, .reader = -1,
+		.references = 1, .reader = -1, .size = strlen(text),
 		.memory = memfd_create("distmind", MFD_CLOEXEC | MFD_ALLOW_SEALING),
 	};
 	err = answer->memory < 0 ? -errno : write_all(answer->memory, text);
@@ -113,6 +114,11 @@ void answer_put(struct answer *answer, struct errands *errands, uint64_t payer)
 		take_back(answer);
 		free(answer);
 	}
+}
+
+uint64_t answer_size(const struct answer *answer)
+{
+	return answer->size;
 }
 
 int answer_descriptor(const struct answer *answer)

@@ -6,7 +6,8 @@
  * neither a connection nor the daemon itself needs it any more its memory is taken back,
  * whoever still has the descriptor: that is of an empty file then. Thus the daemon has no
  * more answers than there are connections, which are limited for each user, and the few that
- * it keeps for those who ask next.
+ * it keeps for those who ask next. How many bytes one user is lent is limited too
+ * (client_lend()).
  *
  * Clients can only read, so that several can have the same one.
  */
@@ -29,6 +30,8 @@ struct answer *answer_get(struct answer *answer);
  * once if there are no errands any more. NULL is fine.
  */
 void answer_put(struct answer *answer, struct errands *errands, uint64_t payer);
+/* How many bytes it has. */
+uint64_t answer_size(const struct answer *answer);
 /* What a client gets; it stays the answer's. */
 int answer_descriptor(const struct answer *answer);
 

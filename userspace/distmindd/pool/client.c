@@ -38,12 +38,50 @@ void client_answer(struct client *client, json_t *body, const int *fds, size_t c
 	send_last(client, body, fds, count);
 }
 
+/* Does a connection of that user have it, of those before the last one? */
+static bool is_lent(const struct service *service, uint64_t payer, const struct answer *answer,
+		    const struct client *last)
+{
+	const struct client *client;
+
+	for (client = service->clients; client != last; client = client->next)
+		if (client->payer == payer && client->answer == answer)
+			return true;
+	return false;
+}
+
+/* Bytes that the connections of a user have, each answer once. */
+static uint64_t lent_to(const struct service *service, uint64_t payer)
+{
+	const struct client *client;
+	uint64_t bytes = 0;
+
+	for (client = service->clients; client; client = client->next)
+		if (client->payer == payer && client->answer &&
+		    !is_lent(service, payer, client->answer, client))
+			bytes += answer_size(client->answer);
+	return bytes;
+}
+
 void client_lend(struct client *client, struct answer *answer)
 {
+	const struct service *service = client ? &client->models->service : NULL;
 	int fd = answer_descriptor(answer);
+	uint64_t lent;
 
-	if (client)
-		client->answer = answer_get(answer);
+	if (!client)
+		return;
+	lent = lent_to(service, client->payer);
+	if (client->user.uid && !is_lent(service, client->payer, answer, NULL) &&
+	    lent + answer_size(answer) > service->lent_max) {
+		client_refuse(client, -EUSERS,
+			      "you hold %llu MB of answers, with this one more than %llu MB: close "
+			      "the connections that have read theirs",
+			      (unsigned long long)lent >> 20,
+			      (unsigned long long)service->lent_max >> 20);
+		return;
+	}
+	client->answer = answer_get(answer);
 	client_answer(client, json_object(), &fd, 1);
 }
 

@@ -55,7 +55,10 @@ void client_begin(struct client *client, struct exchange *exchange);
  * the caller's.
  */
 void client_answer(struct client *client, json_t *body, const int *fds, size_t count);
-/* The same with a large one, which it has until client_take_back(). */
+/*
+ * The same with a large one, which it has until client_take_back(). If its user would have more
+ * than service->lent_max bytes then, with what its other connections have, it is refused.
+ */
 void client_lend(struct client *client, struct answer *answer);
 /* It asks for something else, or has ended: what it was lent goes, whether it was read or not. */
 void client_take_back(struct client *client);

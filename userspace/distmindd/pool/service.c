@@ -344,7 +344,7 @@ int service_open(struct service *service, struct models *models, const char *pat
 	const char *other = getenv(SERVICE_ENV);
 	int err;
 
-	*service = (struct service){ .models = models, .fd = -1 };
+	*service = (struct service){ .models = models, .fd = -1, .lent_max = SERVICE_LENT_USER };
 	snprintf(service->path, sizeof(service->path), "%s", other && *other ? other : path);
 	strcpy(address.sun_path, service->path);
 	raise_limit();

@@ -11,7 +11,7 @@
  *   push chunk commit preload evict forget room root
  *
  * The answers to list and show are lent: they can be read until the connection asks for
- * something else or ends (answer.h).
+ * something else or ends (answer.h). One user has at most 256 MB of them.
  *
  * Every field is checked here; what is wrong is answered, and changes nothing. Descriptors
  * are for root too: a message of others that brings some is refused, by the kernel if that
@@ -32,6 +32,7 @@
 #define SERVICE_CLIENTS_MAX 1024
 #define SERVICE_CLIENTS_USER 128 /* of these, of one user; root has no limit */
 #define SERVICE_CLIENTS_ROOT 64	 /* and for root alone, who has to see what is going on */
+#define SERVICE_LENT_USER (256ULL << 20) /* bytes of answers; root has no limit */
 
 struct service {
 	struct models *models;
@@ -41,6 +42,7 @@ struct service {
 	struct client *clients; /* those that end too */
 	unsigned int count;
 	uint64_t accepted; /* clients, since it began */
+	uint64_t lent_max; /* bytes of answers that one user has at a time */
 };
 
 /* -EADDRINUSE and others; has been logged. */

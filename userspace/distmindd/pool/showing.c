@@ -19,7 +19,7 @@ struct showing {
 	uint64_t payer;
 	enum { WAITS, LOOKS, WRITES } step;
 	bool begun; /* of those of its payer in the queue, it is the one that is worked on */
-	TAILQ_ENTRY(showing) link; /* LOOKS */
+	TAILQ_ENTRY(showing) link; /* LOOKS, WRITES */
 	struct showing_stamp stamp;
 	/* What is told; the errand's while it writes: */
 	struct manifest *manifest; /* a reference */
@@ -177,14 +177,18 @@ static void write_answer(struct errand *errand)
 static void on_written(struct errand *errand)
 {
 	struct showing *showing = errand_in(errand, struct showing, errand);
+	struct showings *showings = &showing->models->showings;
 
 	turns_name("show: answer");
+	TAILQ_REMOVE(&showings->queue, showing, link);
+	/* Others of its payer may have waited for it. */
+	sd_event_source_set_enabled(showings->turn, SD_EVENT_ON);
 	if (showing->err) {
 		fail(showing, showing->err);
 		return;
 	}
 	client_lend(showing->exchange.client, showing->answer);
-	keep(&showing->models->showings, showing);
+	keep(showings, showing);
 	destroy(showing);
 }
 
@@ -274,27 +278,37 @@ static int on_turn(sd_event_source *source, uint64_t us, void *arg)
 {
 	struct showings *showings = arg;
 	struct showing *showing;
+	struct answer *kept;
 	int ret;
 
 	(void)source;
 	(void)us;
 	turns_name("show: holders");
 	TAILQ_FOREACH(showing, &showings->queue, link)
-		if (showing->begun || !is_behind(showings, showing))
+		if (showing->step == LOOKS && (showing->begun || !is_behind(showings, showing)))
 			break;
 	if (!showing) {
 		sd_event_source_set_enabled(showings->turn, SD_EVENT_OFF);
 		return 0;
 	}
+	/* While it waited, the same may have been made for another. */
+	kept = showing->begun ? NULL : find_kept(showings, &showing->stamp);
+	if (kept) {
+		TAILQ_REMOVE(&showings->queue, showing, link);
+		client_lend(showing->exchange.client, kept);
+		destroy(showing);
+		return 0;
+	}
 	showing->begun = true;
 	ret = look(showing);
+	/* Those of others come first. */
 	TAILQ_REMOVE(&showings->queue, showing, link);
-	if (ret > 0) {
-		/* Those of others come first. */
-		TAILQ_INSERT_TAIL(&showings->queue, showing, link);
-	} else if (ret < 0) {
+	if (ret < 0) {
 		fail(showing, ret);
-	} else {
+		return 0;
+	}
+	TAILQ_INSERT_TAIL(&showings->queue, showing, link);
+	if (!ret) {
 		showing->step = WRITES;
 		showing->errand = (struct errand){ .work = write_answer, .done = on_written };
 		errands_add(showing->models->errands, showing->payer, &showing->errand);

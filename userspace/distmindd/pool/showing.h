@@ -4,7 +4,7 @@
  * million chunks, so an answer is made in three steps: the survey; who holds its chunks, in
  * turns of the loop; and what follows from that, its groups and the text, by an errand of whoever
  * asks. One user has one answer made at a time, and the last answers are kept until what they
- * depend on changes.
+ * depend on changes: others that ask for the same meanwhile get that one.
  */
 #ifndef DISTMINDD_SHOWING_H
 #define DISTMINDD_SHOWING_H
@@ -28,7 +28,7 @@ struct showing_stamp {
 
 struct showings {
 	sd_event_source *turn;
-	TAILQ_HEAD(, showing) queue; /* those whose chunks are looked at */
+	TAILQ_HEAD(, showing) queue; /* those whose chunks are looked at, or that are written */
 	struct {
 		struct showing_stamp stamp;
 		struct answer *answer; /* a reference; NULL: none */
