@@ -29,7 +29,7 @@ static struct {
 	unsigned int good, bad; /* chunks that came */
 	bool committed;
 	const char *reply; /* to everything, instead of the right one */
-	const char *body;  /* in a memfd, of list and show */
+	const char *body;  /* in a memfd, of list, show and forget */
 	const char *cut_at; /* the operation at which somebody cuts the file off */
 	bool shy; /* takes descriptors only of those that it has answered */
 	_Atomic bool answered;
@@ -112,7 +112,7 @@ static bool answer(struct model_daemon *daemon, const json_t *request, const int
 		kept.committed = true;
 		model_daemon_reply(daemon, "{\"progress\": {\"done\": 1, \"total\": 2}}");
 		model_daemon_reply(daemon, "{\"ok\": true, \"new_bytes\": 4096}");
-	} else if (!strcmp(op, "list") || !strcmp(op, "show")) {
+	} else if (!strcmp(op, "list") || !strcmp(op, "show") || !strcmp(op, "forget")) {
 		return reply_with(daemon, "{\"ok\": true}", kept.body, strlen(kept.body));
 	} else {
 		model_daemon_reply(daemon,
@@ -430,6 +430,7 @@ static void changes_are_asked_for(void **state)
 	};
 
 	(void)state;
+	kept.body = "{\"lost_models\": []}";
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct outcome outcome = run(root, cases[i].line);
 		json_t *request = json_loads(cases[i].request, 0, NULL);
@@ -547,14 +548,18 @@ static void a_host_shows_how_its_spool_fares(void **state)
 static void what_is_lost_with_a_host_is_told(void **state)
 {
 	(void)state;
-	kept.reply = "{\"ok\": true, \"lost_models\": [\"bert\", \"mlp\"]}";
+	kept.body = "{\"lost_models\": [\"bert\", \"mlp\"]}";
 	expect("host forget donor2 --force", CTL_OK, "models that have lost chunks: bert,mlp\n",
 	       "");
 	expect("-j host forget donor2 --force", CTL_OK,
 	       "{\"hosts\": [\n  {\"host\": \"donor2\", \"action\": \"forget\", "
 	       "\"lost_models\": \"bert,mlp\"}\n]}\n", "");
-	kept.reply = "{\"ok\": true, \"lost_models\": []}";
+	kept.body = "{\"lost_models\": []}";
 	expect("-j host forget donor2", CTL_OK, "\"lost_models\": \"\"", "");
+	/* It has no memory for the list. */
+	kept.reply = "{\"ok\": true, \"lost_count\": 7}";
+	expect("host forget donor2 --force", CTL_FAILED, "",
+	       "host donor2 is forgotten; no memory to list what went with it");
 	kept.reply = "{\"ok\": false, \"errno\": \"ENOTEMPTY\", \"reason\": \"only host donor2 "
 		     "has some chunks of mlp: say --force to lose them\"}";
 	expect("host forget donor2", CTL_FAILED, "",

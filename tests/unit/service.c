@@ -3,7 +3,7 @@
  * The model service from its socket on: what it shows, verifies and forgets, and that whatever it
  * is asked for is checked.
  */
-#include "service_bed.h"
+#include "service_host.h"
 
 #include <fcntl.h>
 
@@ -120,7 +120,7 @@ static void a_host_whose_disk_is_lost_is_forgotten(void **state)
 {
 	struct sample sample;
 	struct message reply;
-	json_t *lost;
+	json_t *told, *lost;
 	int fd;
 
 	(void)state;
@@ -145,11 +145,11 @@ static void a_host_whose_disk_is_lost_is_forgotten(void **state)
 	expect_listed(fd, "away", "a", true, false);
 	reply = ask(fd, json_pack("{s:s, s:s, s:b}", "op", "forget", "host", "a", "force", 1), NULL,
 		    0);
-	expect_ok(&reply);
-	lost = json_object_get(reply.body, "lost_models");
+	told = document(&reply);
+	lost = json_object_get(told, "lost_models");
 	assert_int_equal(json_array_size(lost), 1);
 	assert_string_equal(json_string_value(json_array_get(lost, 0)), "net");
-	message_clear(&reply);
+	json_decref(told);
 	wait_until(!catalog_chunk_holders(bed.models->catalog,
 					  sample.image.manifest.chunks[0].digest.bytes, NULL, 0));
 	/* Nobody has the model, until it is pushed again. */
@@ -157,6 +157,56 @@ static void a_host_whose_disk_is_lost_is_forgotten(void **state)
 	ask_ok(fd, op("delete", "net"));
 	hang_up(fd);
 	assert_int_equal(push(&sample), LAYERS * 300000);
+	free_sample(&sample);
+}
+
+/* A model that is another by its name alone. */
+static void copy_model(const struct catalog_model *model, const char *name)
+{
+	struct catalog_model copy = *model;
+	char key[CATALOG_KEY_MAX], *text;
+
+	snprintf(copy.name, sizeof(copy.name), "%s", name);
+	snprintf(key, sizeof(key), "%s/view/model/%s", bed.config.pool, name);
+	text = catalog_model_text(&copy);
+	put_key(key, text, strlen(text));
+	free(text);
+}
+
+/* Their names are more than a message has room for. */
+static void many_models_that_a_host_takes_with_it_are_told(void **state)
+{
+	enum { MODELS = 600 };
+	struct sample sample;
+	char name[80];
+	int before, log, fd;
+	struct message reply;
+	json_t *told;
+
+	(void)state;
+	use_spool();
+	push_sample(&sample, "net", 1);
+	for (int i = 1; i < MODELS; i++) {
+		snprintf(name, sizeof(name),
+			 "a-model-with-a-name-that-takes-all-the-room-there-is-%03d",
+			 i);
+		copy_model(catalog_model_find(bed.models->catalog, "net"), name);
+	}
+	stop_daemon();
+	strcpy(bed.config.host, "b");
+	bed.config.spool[0] = '\0';
+	start_daemon();
+	wait_until(catalog_host_find(bed.models->catalog, "b") &&
+		   !catalog_references_known(bed.models->catalog));
+	fd = connect_client();
+	log = log_to_memory(&before);
+	reply = ask(fd, json_pack("{s:s, s:s, s:b}", "op", "forget", "host", "a", "force", 1), NULL,
+		    0);
+	told = document(&reply);
+	assert_int_equal(json_array_size(json_object_get(told, "lost_models")), MODELS);
+	json_decref(told);
+	assert_int_equal(count_logged(log, before, "room-there-is-"), MODELS - 1);
+	hang_up(fd);
 	free_sample(&sample);
 }
 
@@ -251,6 +301,7 @@ int main(void)
 		SERVICE_TEST(a_load_finds_what_is_damaged_and_names_the_host),
 		SERVICE_TEST(models_survive_the_daemon_in_the_spool),
 		SERVICE_TEST(a_host_whose_disk_is_lost_is_forgotten),
+		SERVICE_TEST(many_models_that_a_host_takes_with_it_are_told),
 		SERVICE_TEST(every_field_is_checked),
 		SERVICE_TEST(addresses_of_etcd_are_checked_before_the_start),
 	};

@@ -190,6 +190,19 @@ static int print_forgotten(struct ctl *ctl, const char *name, const char *models
 	return ctl_print_close(ctl, &print);
 }
 
+/* The models that lost chunks, as print_forgotten() has them; NULL: they could not be told. */
+static char *lost_models(struct distmind_service *service, const struct message *reply)
+{
+	json_t *document;
+	char *models;
+
+	if (distmind_service_object(service, reply, 0, &document))
+		return NULL;
+	models = join(json_object_get(document, "lost_models"));
+	json_decref(document);
+	return models;
+}
+
 static int host_forget(struct ctl *ctl, int argc, char **argv)
 {
 	bool force = false;
@@ -216,7 +229,7 @@ static int host_forget(struct ctl *ctl, int argc, char **argv)
 				 force);
 	ret = model_ask(ctl, &service, &request, &reply, doing);
 	if (!ret) {
-		models = join(json_object_get(reply.body, "lost_models"));
+		models = lost_models(&service, &reply);
 		ret = models ? print_forgotten(ctl, argv[0], models) :
 			       ctl_fail(ctl, "host %s is forgotten; no memory to list what went "
 					     "with it, see: distmindctl model list", argv[0]);

@@ -10,7 +10,7 @@
  *   access                                      its owner, root
  *   push chunk commit preload evict forget room root
  *
- * The answers to list and show are lent: they can be read until the connection asks for
+ * The answers to list, show and forget are lent: they can be read until the connection asks for
  * something else or ends (answer.h). One user has at most 256 MB of them.
  *
  * Every field is checked here; what is wrong is answered, and changes nothing. Descriptors
