@@ -521,6 +521,13 @@ static void a_host_shows_how_long_its_turns_take(void **state)
 	expect("host show", CTL_OK, "31ms", "");
 	/* Without a spool there is nothing to say of it. */
 	expect("-j host show", CTL_OK, "\"spool\": []", "");
+	expect("-j host show", CTL_OK, "\"memory\": []", "");
+	kept.reply = "{\"ok\": true, \"host\": \"donor1\", \"turns\": {\"buckets\": []}, "
+		     "\"memory\": {\"size\": 8388608, \"used\": 4194304, \"chunks\": 3, "
+		     "\"bytes\": 3145728, \"kept_chunks\": 1, \"kept_bytes\": 1048576}}";
+	expect("-j host show", CTL_OK,
+	       "\"memory\": [\n  {\"size\": 8388608, \"used\": 4194304, \"chunks\": 3, "
+	       "\"bytes\": 3145728, \"kept_chunks\": 1, \"kept_bytes\": 1048576}", "");
 	expect("host show more", CTL_USAGE, "", "does not know what to do");
 }
 

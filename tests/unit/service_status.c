@@ -212,6 +212,33 @@ static void a_record_that_cannot_be_read_is_told_and_deleted(void **state)
 	free_sample(&sample);
 }
 
+/* A chunk that is freed while somebody reads it. */
+static void memory_that_is_kept_is_told(void **state)
+{
+	const uint8_t *digest;
+	struct memory_chunk *chunk;
+	struct sample sample;
+	struct message reply;
+	const json_t *memory;
+	int fd;
+
+	(void)state;
+	push_sample(&sample, "net", 1);
+	digest = sample.image.manifest.chunks[0].digest.bytes;
+	assert_int_equal(memory_arena_pin(bed.models->chunks.arena, digest, &chunk), 0);
+	fd = connect_client();
+	ask_ok(fd, op("delete", "net"));
+	wait_until(!arena_chunks());
+	reply = ask(fd, json_pack("{s:s}", "op", "status"), NULL, 0);
+	memory = json_object_get(reply.body, "memory");
+	assert_int_equal(json_integer_value(json_object_get(memory, "kept_chunks")), 1);
+	assert_int_equal(json_integer_value(json_object_get(memory, "kept_bytes")), chunk->length);
+	message_clear(&reply);
+	memory_arena_unpin(bed.models->chunks.arena, chunk);
+	hang_up(fd);
+	free_sample(&sample);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -219,6 +246,7 @@ int main(void)
 		SERVICE_TEST(the_same_name_as_before_is_no_news),
 		SERVICE_TEST(a_host_that_was_renamed_is_told_so),
 		SERVICE_TEST(what_the_spool_has_is_under_the_new_name),
+		SERVICE_TEST(memory_that_is_kept_is_told),
 		SERVICE_TEST(a_record_that_cannot_be_read_is_told_and_deleted),
 	};
 

@@ -114,6 +114,26 @@ static void print_spool(struct print *print, const json_t *body)
 	print_list_close(print);
 }
 
+/* That this host gives, if it does. */
+static void print_memory(struct print *print, const json_t *body)
+{
+	const json_t *memory = json_object_get(body, "memory");
+
+	print_list_open(print, "memory", PRINT_RECORD);
+	if (json_is_object(memory)) {
+		print_row_open(print);
+		print_size(print, "size", "MEMORY", reply_number(memory, "size"));
+		print_size(print, "used", "USED", reply_number(memory, "used"));
+		print_number(print, "chunks", "CHUNKS", (int64_t)reply_number(memory, "chunks"));
+		print_size(print, "bytes", "BYTES", reply_number(memory, "bytes"));
+		print_number(print, "kept_chunks", "KEPT",
+			     (int64_t)reply_number(memory, "kept_chunks"));
+		print_size(print, "kept_bytes", "KEPT BYTES", reply_number(memory, "kept_bytes"));
+		print_row_close(print);
+	}
+	print_list_close(print);
+}
+
 static int host_show(struct ctl *ctl, int argc, char **argv)
 {
 	struct distmind_service service = { .fd = -1 };
@@ -132,6 +152,7 @@ static int host_show(struct ctl *ctl, int argc, char **argv)
 		print_turns(&print, reply.body);
 		print_list_close(&print);
 		print_spool(&print, reply.body);
+		print_memory(&print, reply.body);
 		ret = ctl_print_close(ctl, &print);
 	}
 	message_clear(&reply);
@@ -243,7 +264,8 @@ static int host_forget(struct ctl *ctl, int argc, char **argv)
 const struct command host_verbs[] = {
 	{ "list", "", "Show the hosts, and those that are away with models in a spool.",
 	  host_list },
-	{ "show", "", "Show how long this host's daemon keeps others waiting, and its spool.", host_show },
+	{ "show", "", "Show how long this host's daemon keeps others waiting, its spool and memory.",
+	  host_show },
 	{ "forget", "NAME [--force]", "Count no more on a host that is away for good.",
 	  host_forget },
 	{ 0 },

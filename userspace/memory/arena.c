@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "arena.h"
 
+#include "../common/clock.h"
 #include "../common/hash.h"
 #include "space.h"
 
@@ -21,7 +22,8 @@ struct memory_arena {
 	struct memory_space *space;
 	struct hash table; /* sealed ones */
 	struct memory_arena_stats stats;
-	struct memory_chunk *dirty; /* doomed ones without pins, which the thread clears */
+	TAILQ_HEAD(, memory_chunk) doomed; /* that are pinned, those first that were so first */
+	TAILQ_HEAD(, memory_chunk) dirty; /* that are no more, which the thread clears */
 	/* Not a condition: to signal one can wait, and who unpins may hold other locks. */
 	sem_t wanted; /* so many are dirty, or it is the end */
 	pthread_t thread;
@@ -59,7 +61,10 @@ static void take_back(struct memory_arena *arena, struct memory_chunk *chunk)
 	memset(chunk->data, 0, chunk->length);
 	pthread_mutex_lock(&arena->lock);
 	memory_space_give(arena->space, chunk->extent);
-	arena->stats.doomed -= chunk->doomed;
+	if (chunk->doomed) {
+		arena->stats.doomed--;
+		arena->stats.doomed_bytes -= chunk->length;
+	}
 	pthread_mutex_unlock(&arena->lock);
 	free(chunk);
 }
@@ -73,9 +78,9 @@ static void *clean(void *arg)
 		while (sem_wait(&arena->wanted))
 			; /* a signal */
 		pthread_mutex_lock(&arena->lock);
-		chunk = arena->dirty;
+		chunk = TAILQ_FIRST(&arena->dirty);
 		if (chunk)
-			arena->dirty = chunk->next_dirty;
+			TAILQ_REMOVE(&arena->dirty, chunk, link);
 		pthread_mutex_unlock(&arena->lock);
 		if (!chunk)
 			return NULL;
@@ -95,6 +100,8 @@ int memory_arena_create(struct memory_arena **result, uint64_t size)
 	if (!arena)
 		return -ENOMEM;
 	arena->size = size;
+	TAILQ_INIT(&arena->doomed);
+	TAILQ_INIT(&arena->dirty);
 	arena->space = memory_space_create(size);
 	err = -ENOMEM;
 	if (!arena->space)
@@ -246,8 +253,8 @@ void memory_arena_unpin(struct memory_arena *arena, struct memory_chunk *chunk)
 	arena->stats.pins--;
 	last = chunk->doomed && !chunk->pins;
 	if (last) {
-		chunk->next_dirty = arena->dirty;
-		arena->dirty = chunk;
+		TAILQ_REMOVE(&arena->doomed, chunk, link);
+		TAILQ_INSERT_TAIL(&arena->dirty, chunk, link);
 	}
 	pthread_mutex_unlock(&arena->lock);
 	if (last)
@@ -266,8 +273,12 @@ int memory_arena_free(struct memory_arena *arena, const uint8_t digest[MEMORY_DI
 		arena->stats.chunks--;
 		arena->stats.bytes -= chunk->length;
 		pinned = chunk->pins;
-		chunk->doomed = pinned;
-		arena->stats.doomed += pinned;
+	}
+	if (pinned) {
+		chunk->doomed = clock_ns();
+		TAILQ_INSERT_TAIL(&arena->doomed, chunk, link);
+		arena->stats.doomed++;
+		arena->stats.doomed_bytes += chunk->length;
 	}
 	pthread_mutex_unlock(&arena->lock);
 	if (!chunk)
@@ -275,6 +286,30 @@ int memory_arena_free(struct memory_arena *arena, const uint8_t digest[MEMORY_DI
 	if (!pinned)
 		take_back(arena, chunk);
 	return 0;
+}
+
+uint64_t memory_arena_doomed_since(struct memory_arena *arena)
+{
+	const struct memory_chunk *first;
+	uint64_t since;
+
+	pthread_mutex_lock(&arena->lock);
+	first = TAILQ_FIRST(&arena->doomed);
+	since = first ? first->doomed : 0;
+	pthread_mutex_unlock(&arena->lock);
+	return since;
+}
+
+bool memory_arena_any_doomed(struct memory_arena *arena, struct memory_chunk *const *chunks,
+			     size_t count, uint64_t before)
+{
+	bool any = false;
+
+	pthread_mutex_lock(&arena->lock);
+	for (size_t i = 0; i < count && !any; i++)
+		any = chunks[i] && chunks[i]->doomed && chunks[i]->doomed <= before;
+	pthread_mutex_unlock(&arena->lock);
+	return any;
 }
 
 void memory_arena_mark(struct memory_arena *arena, const uint8_t *digest, uint64_t mark)

@@ -27,6 +27,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 struct memory_arena;
 
@@ -37,10 +38,10 @@ struct memory_chunk {
 	uint8_t digest[MEMORY_DIGEST_LEN]; /* both once sealed */
 	uint64_t checksum;
 	uint32_t pins;
-	bool doomed; /* freed, but pinned */
+	uint64_t doomed; /* when it was freed though it was pinned, see clock_ns(); 0: not */
 	uint64_t mark; /* see memory_arena_mark() */
 	struct memory_extent *extent;
-	struct memory_chunk *next_dirty;
+	TAILQ_ENTRY(memory_chunk) link; /* if doomed, among those like it */
 };
 
 struct memory_arena_stats {
@@ -52,6 +53,7 @@ struct memory_arena_stats {
 	uint64_t filling;
 	uint64_t pins;
 	uint64_t doomed; /* chunks that wait until their last pin is gone and they are cleared */
+	uint64_t doomed_bytes; /* of these */
 	bool huge_pages;
 };
 
@@ -82,6 +84,12 @@ int memory_arena_pin(struct memory_arena *arena, const uint8_t digest[MEMORY_DIG
 void memory_arena_unpin(struct memory_arena *arena, struct memory_chunk *chunk);
 /* -ENOENT: no such chunk is sealed. */
 int memory_arena_free(struct memory_arena *arena, const uint8_t digest[MEMORY_DIGEST_LEN]);
+
+/* Since when one that was freed has been pinned, the first of all; 0: none is. */
+uint64_t memory_arena_doomed_since(struct memory_arena *arena);
+/* Is one of these, which the caller has pinned, or NULL, one that was freed before that time? */
+bool memory_arena_any_doomed(struct memory_arena *arena, struct memory_chunk *const *chunks,
+			     size_t count, uint64_t before);
 
 /* Notes a number with a chunk, if it is there, for whoever looks at all of them later. */
 void memory_arena_mark(struct memory_arena *arena, const uint8_t *digest, uint64_t mark);

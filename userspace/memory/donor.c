@@ -18,6 +18,11 @@
 #define SILENCE_NS 5000000000ULL
 #define SUSPECTS_MAX 64
 
+/* A chunk is read in much less, and who comes again finds others that have it. */
+#define KEEP_NS 60000000000ULL
+#define KEEP_REASON "the reader keeps chunks that were freed more than a minute ago"
+#define EXPELLED_MAX 16
+
 struct peer {
 	struct memory_donor *donor;
 	struct sockaddr_storage address;
@@ -41,6 +46,9 @@ struct memory_donor {
 	struct memory_donor_stats stats;
 	uint8_t suspects[SUSPECTS_MAX][MEMORY_DIGEST_LEN]; /* that the owner has not heard of */
 	uint32_t suspect_count;
+	struct sockaddr_storage expelled[EXPELLED_MAX]; /* so too */
+	uint32_t expelled_count;
+	uint64_t looked; /* when it was, who keeps what was freed */
 };
 
 #define OWNER(pointer, member) \
@@ -142,15 +150,21 @@ static void dispatch(struct memory_party *party)
 {
 	struct memory_donor *donor = OWNER(party, party);
 	uint8_t suspects[SUSPECTS_MAX][MEMORY_DIGEST_LEN];
-	uint32_t count;
+	struct sockaddr_storage expelled[EXPELLED_MAX];
+	uint32_t count, expelled_count;
 
 	pthread_mutex_lock(&donor->fabric->lock);
 	count = donor->suspect_count;
 	memcpy(suspects, donor->suspects, count * sizeof(*suspects));
 	donor->suspect_count = 0;
+	expelled_count = donor->expelled_count;
+	memcpy(expelled, donor->expelled, expelled_count * sizeof(*expelled));
+	donor->expelled_count = 0;
 	pthread_mutex_unlock(&donor->fabric->lock);
 	for (uint32_t i = 0; i < count && donor->options.suspected; i++)
 		donor->options.suspected(donor->options.arg, suspects[i]);
+	for (uint32_t i = 0; i < expelled_count && donor->options.expelled; i++)
+		donor->options.expelled(donor->options.arg, &expelled[i], KEEP_REASON);
 }
 
 static void received(void *arg, const uint8_t *bytes, size_t len)
@@ -283,6 +297,25 @@ static void requested(struct memory_listener *listener, struct rdma_cm_id *id, u
 	donor->stats.accepted++;
 }
 
+static void expel(struct memory_donor *donor, uint64_t now)
+{
+	uint64_t since = memory_arena_doomed_since(donor->arena);
+	struct peer *peer;
+
+	if (!since || now < since + KEEP_NS)
+		return;
+	for (peer = donor->peers; peer; peer = peer->next) {
+		if (!memory_arena_any_doomed(donor->arena, peer->pins, donor->options.pins,
+					     now - KEEP_NS))
+			continue;
+		memory_endpoint_fail(peer->endpoint, KEEP_REASON);
+		donor->stats.expelled++;
+		if (donor->expelled_count < EXPELLED_MAX)
+			donor->expelled[donor->expelled_count++] = peer->address;
+		memory_fabric_tell(donor->fabric);
+	}
+}
+
 /* Connections that do not come about end by themselves. */
 static uint64_t run(struct memory_party *party, uint64_t now)
 {
@@ -290,6 +323,11 @@ static uint64_t run(struct memory_party *party, uint64_t now)
 	uint64_t next = UINT64_MAX;
 	struct peer *peer;
 
+	/* As long as there is one it is called again after that time at the latest. */
+	if (now >= donor->looked + SILENCE_NS) {
+		donor->looked = now;
+		expel(donor, now);
+	}
 	for (peer = donor->peers; peer; peer = peer->next) {
 		if (!peer->heard)
 			continue;

@@ -9,7 +9,8 @@
  * domain of its own, so a reader's queue pair reaches nothing but chunks and
  * zeroes. Readers are limited in number, those of one host too so that it cannot
  * keep others out, and each in pins and questions; one that breaks the protocol
- * is disconnected.
+ * is disconnected, and so is one that after a minute still has a chunk pinned that
+ * was freed, whose memory nobody else can have meanwhile.
  *
  * The donor does not own the arena, which must outlive it. Peers are touched by
  * the fabric's thread, with its lock; functions are the owner's.
@@ -33,6 +34,8 @@ struct memory_donor_options {
 	 * the network did it. From memory_fabric_dispatch().
 	 */
 	void (*suspected)(void *arg, const uint8_t *digest);
+	/* May be NULL. A reader was disconnected because of what it keeps. From there too. */
+	void (*expelled)(void *arg, const struct sockaddr_storage *reader, const char *reason);
 	void *arg;
 };
 
@@ -42,6 +45,7 @@ struct memory_donor_stats {
 	uint64_t accepted;
 	uint64_t refused; /* connections: too many, in all or of a host, or by another device */
 	uint64_t violations; /* connections that ended because of what the peer sent */
+	uint64_t expelled; /* and because of chunks that it kept */
 	uint64_t resolved; /* chunks */
 	uint64_t missing;
 	uint64_t suspected;

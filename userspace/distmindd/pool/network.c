@@ -17,7 +17,8 @@ static int open_donor(struct network *network, const struct network_request *req
 {
 	struct memory_donor_options options = {
 		.peers = PEERS, .host_peers = HOST_PEERS, .pins = PINS,
-		.suspected = request->suspected, .arg = request->arg,
+		.suspected = request->suspected, .expelled = request->expelled,
+		.arg = request->arg,
 	};
 	struct model_digest id;
 	int err;

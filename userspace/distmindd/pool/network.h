@@ -29,6 +29,7 @@ struct network_request {
 	/* As of struct memory_loader_options, and of struct memory_donor_options. */
 	void (*damaged)(void *arg, uint32_t donor, const uint8_t *digest);
 	void (*suspected)(void *arg, const uint8_t *digest);
+	void (*expelled)(void *arg, const struct sockaddr_storage *reader, const char *reason);
 	void *arg;
 };
 

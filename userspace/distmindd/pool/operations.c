@@ -557,9 +557,10 @@ static void do_turns(struct client *client, struct message *message)
 
 	(void)message;
 	client_answer(client,
-		      turns ? json_pack("{s:s, s:o, s:o}", "host",
+		      turns ? json_pack("{s:s, s:o, s:o, s:o}", "host",
 					client->models->chunks.host.name, "turns", turns, "spool",
-					disk_describe(&client->models->chunks)) :
+					disk_describe(&client->models->chunks), "memory",
+					status_memory(client->models)) :
 			      NULL,
 		      NULL, 0);
 }

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -132,6 +133,16 @@ static void on_damaged(void *arg, uint32_t donor, const uint8_t *digest)
 static void on_suspected(void *arg, const uint8_t *digest)
 {
 	chunks_examine(arg, digest);
+}
+
+static void on_expelled(void *arg, const struct sockaddr_storage *reader, const char *reason)
+{
+	char address[NI_MAXHOST] = "?";
+
+	(void)arg;
+	getnameinfo((const struct sockaddr *)reader, sizeof(*reader), address, sizeof(address),
+		    NULL, 0, NI_NUMERICHOST);
+	log_warning("reader-expelled", LOG_S("address", address), LOG_S("reason", reason));
 }
 
 static void lose(struct rdma *rdma)
@@ -298,7 +309,8 @@ static const char *open_begin(struct rdma *rdma)
 	opening->request = (struct network_request){
 		.arena = chunks->arena, .name = chunks->host.name, .address = opening->address,
 		.device = rdma->device, .port = rdma->port, .donor_changed = on_donor,
-		.damaged = on_damaged, .suspected = on_suspected, .arg = chunks,
+		.damaged = on_damaged, .suspected = on_suspected, .expelled = on_expelled,
+		.arg = chunks,
 	};
 	rdma->opening = opening;
 	worker_add(chunks->worker, &opening->job);

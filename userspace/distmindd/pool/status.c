@@ -106,12 +106,26 @@ static json_t *describe_catalog(const struct models *models)
 			 catalog_member_trouble(models->catalog));
 }
 
+json_t *status_memory(const struct models *models)
+{
+	struct memory_arena_stats stats;
+
+	if (!models->chunks.arena)
+		return json_null();
+	memory_arena_stats(models->chunks.arena, &stats);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "size", (json_int_t)stats.size, "used",
+			 (json_int_t)stats.used, "chunks", (json_int_t)stats.chunks, "bytes",
+			 (json_int_t)stats.bytes, "kept_chunks", (json_int_t)stats.doomed,
+			 "kept_bytes", (json_int_t)stats.doomed_bytes);
+}
+
 json_t *status_describe(struct models *models)
 {
 	const char *reason, *device = rdma_device(&models->chunks, &reason);
 
-	return json_pack("{s:s, s:o, s:o, s:{s:s, s:s, s:s}}", "host", models->chunks.host.name,
-			 "catalog", describe_catalog(models), "spool",
-			 disk_describe(&models->chunks), "rdma", "device", device ? device : "",
-			 "address", models->chunks.host.rdma_address, "reason", reason);
+	return json_pack("{s:s, s:o, s:o, s:o, s:{s:s, s:s, s:s}}", "host",
+			 models->chunks.host.name, "catalog", describe_catalog(models), "spool",
+			 disk_describe(&models->chunks), "memory", status_memory(models), "rdma",
+			 "device", device ? device : "", "address",
+			 models->chunks.host.rdma_address, "reason", reason);
 }

@@ -16,6 +16,11 @@ struct models;
 
 /* NULL: no memory. */
 json_t *status_describe(struct models *models);
+/*
+ * The memory that this host gives, null: none. What is kept was freed, but somebody who reads it
+ * has not released it.
+ */
+json_t *status_memory(const struct models *models);
 /* Of a catalog that does not answer; text has room for STATUS_FIX_LEN, and is returned. */
 const char *status_catalog_fix(const struct models *models, char *text);
 /* Of one that answers and has raised an alarm; so too. */
