@@ -129,6 +129,26 @@ static void what_was_reserved_needs_no_memory(void **state)
 	hash_free(&table);
 }
 
+/* Each of them grows by itself, so that none has much to move. */
+static void parts_are_of_the_same_size(void **state)
+{
+	static struct hash tables[HASH_PARTS];
+	size_t count = 0;
+
+	(void)state;
+	for (uintptr_t i = 1; i <= 200000; i++) {
+		uint64_t hash = i * 0x9e3779b97f4a7c15ULL;
+
+		assert_int_equal(hash_add(&tables[hash_part(hash)], hash, i), 0);
+	}
+	for (size_t i = 0; i < HASH_PARTS; i++) {
+		assert_in_range(tables[i].size, 1024, 2048);
+		count += tables[i].count;
+		hash_free(&tables[i]);
+	}
+	assert_int_equal(count, 200000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -137,6 +157,7 @@ int main(void)
 		cmocka_unit_test(searches_go_on_at_the_beginning_of_the_table),
 		cmocka_unit_test(an_empty_table_has_nothing),
 		cmocka_unit_test(what_was_reserved_needs_no_memory),
+		cmocka_unit_test(parts_are_of_the_same_size),
 	};
 
 	return cmocka_run_group_tests_name("common_hash", tests, NULL, NULL);

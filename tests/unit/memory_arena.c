@@ -241,6 +241,39 @@ static void many_chunks_are_all_listed(void **state)
 	memory_arena_destroy(arena);
 }
 
+static uint64_t processor_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Everybody waits for the lock meanwhile, the event loop too. */
+static void no_chunk_takes_long_because_there_are_many(void **state)
+{
+	enum { CHUNKS = 400000 };
+	uint8_t digest[MEMORY_DIGEST_LEN];
+	uint64_t begun, took, longest = 0;
+	struct memory_arena *arena;
+	struct memory_chunk *chunk;
+	unsigned int seed = 5;
+
+	(void)state;
+	assert_int_equal(memory_arena_create(&arena, CHUNKS * 4096ULL), 0);
+	for (int i = 0; i < CHUNKS; i++) {
+		for (size_t j = 0; j < sizeof(digest); j++)
+			digest[j] = (uint8_t)(rand_r(&seed) >> 8);
+		assert_int_equal(memory_arena_allocate(arena, 4096, &chunk), 0);
+		begun = processor_ns();
+		assert_int_equal(memory_arena_seal(arena, chunk, digest, 7), 0);
+		took = processor_ns() - begun;
+		longest = took > longest ? took : longest;
+	}
+	assert_in_range(longest, 1, 5000000);
+	memory_arena_destroy(arena);
+}
+
 /* The space against a map of its units: never twice, never lost. */
 static void the_space_loses_and_repeats_nothing(void **state)
 {
@@ -440,6 +473,7 @@ int main(void)
 		WITH_ARENA(neighbours_and_the_room_between_them_are_known),
 		WITH_ARENA(impossible_lengths_are_refused),
 		cmocka_unit_test(many_chunks_are_all_listed),
+		cmocka_unit_test(no_chunk_takes_long_because_there_are_many),
 		cmocka_unit_test(the_space_loses_and_repeats_nothing),
 		cmocka_unit_test(a_space_in_many_pieces_is_as_quick_as_one_in_few),
 		cmocka_unit_test(small_extents_are_apart_from_large_ones),

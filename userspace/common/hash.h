@@ -10,6 +10,12 @@
  *
  * Hashes are expected to be good in all their bits. Adding and removing moves slots: pointers to
  * them are good until then. An empty table is all zero.
+ *
+ * A table that is full is made anew in one go, which takes 20 ns for each that it has, or more.
+ * What may have very many, and must not keep others waiting for that, is an array of HASH_PARTS
+ * tables, each of which grows by itself:
+ *
+ *	hash_add(&tables[hash_part(hash)], hash, value)
  */
 #ifndef DISTMIND_COMMON_HASH_H
 #define DISTMIND_COMMON_HASH_H
@@ -41,6 +47,13 @@ struct hash_slot *hash_first(const struct hash *table, uint64_t hash);
 struct hash_slot *hash_next(const struct hash *table, const struct hash_slot *slot);
 /* The one with that hash and value, which is there. */
 void hash_remove(struct hash *table, uint64_t hash, uintptr_t value);
+
+/* The table of an array that a hash belongs to: by bits that have no part in its place there. */
+#define HASH_PARTS 256
+static inline size_t hash_part(uint64_t hash)
+{
+	return hash >> 56;
+}
 
 /* Of a SHA-256. The end of it: what stands together is often sorted by the beginning. */
 static inline uint64_t hash_of_digest(const uint8_t *digest)

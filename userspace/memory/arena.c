@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #define HUGE_PAGE (2ULL << 20)
+#define CURSOR_PART ((size_t)1 << 24) /* slots of a table, more than there will be */
 
 struct memory_arena {
 	uint8_t *base;
@@ -20,7 +21,7 @@ struct memory_arena {
 	uint64_t mapped;
 	pthread_mutex_t lock; /* everything below */
 	struct memory_space *space;
-	struct hash table; /* sealed ones */
+	struct hash tables[HASH_PARTS]; /* sealed ones */
 	struct memory_arena_stats stats;
 	TAILQ_HEAD(, memory_chunk) doomed; /* that are pinned, those first that were so first */
 	TAILQ_HEAD(, memory_chunk) dirty; /* that are no more, which the thread clears */
@@ -135,12 +136,14 @@ void memory_arena_destroy(struct memory_arena *arena)
 	sem_post(&arena->wanted);
 	pthread_join(arena->thread, NULL);
 	sem_destroy(&arena->wanted);
-	hash_each(&arena->table, slot)
-		free((void *)slot->value);
+	for (size_t i = 0; i < HASH_PARTS; i++) {
+		hash_each(&arena->tables[i], slot)
+			free((void *)slot->value);
+		hash_free(&arena->tables[i]);
+	}
 	munmap(arena->base, arena->mapped);
 	pthread_mutex_destroy(&arena->lock);
 	memory_space_destroy(arena->space);
-	hash_free(&arena->table);
 	free(arena);
 }
 
@@ -156,9 +159,10 @@ uint64_t memory_arena_size(const struct memory_arena *arena)
 
 static struct memory_chunk *find(const struct memory_arena *arena, const uint8_t *digest)
 {
+	uint64_t hash = hash_of_digest(digest);
 	const struct hash_slot *slot;
 
-	hash_each_of(&arena->table, hash_of_digest(digest), slot) {
+	hash_each_of(&arena->tables[hash_part(hash)], hash, slot) {
 		struct memory_chunk *chunk = (struct memory_chunk *)slot->value;
 
 		if (!memcmp(chunk->digest, digest, MEMORY_DIGEST_LEN))
@@ -199,6 +203,7 @@ int memory_arena_allocate(struct memory_arena *arena, uint64_t length,
 int memory_arena_seal(struct memory_arena *arena, struct memory_chunk *chunk,
 		      const uint8_t digest[MEMORY_DIGEST_LEN], uint64_t checksum)
 {
+	uint64_t hash = hash_of_digest(digest);
 	int err = 0;
 
 	pthread_mutex_lock(&arena->lock);
@@ -207,7 +212,7 @@ int memory_arena_seal(struct memory_arena *arena, struct memory_chunk *chunk,
 	} else {
 		memcpy(chunk->digest, digest, MEMORY_DIGEST_LEN);
 		chunk->checksum = checksum;
-		err = hash_add(&arena->table, hash_of_digest(digest), (uintptr_t)chunk);
+		err = hash_add(&arena->tables[hash_part(hash)], hash, (uintptr_t)chunk);
 	}
 	if (!err) {
 		arena->stats.filling--;
@@ -263,13 +268,14 @@ void memory_arena_unpin(struct memory_arena *arena, struct memory_chunk *chunk)
 
 int memory_arena_free(struct memory_arena *arena, const uint8_t digest[MEMORY_DIGEST_LEN])
 {
+	uint64_t hash = hash_of_digest(digest);
 	struct memory_chunk *chunk;
 	bool pinned = false;
 
 	pthread_mutex_lock(&arena->lock);
 	chunk = find(arena, digest);
 	if (chunk) {
-		hash_remove(&arena->table, hash_of_digest(digest), (uintptr_t)chunk);
+		hash_remove(&arena->tables[hash_part(hash)], hash, (uintptr_t)chunk);
 		arena->stats.chunks--;
 		arena->stats.bytes -= chunk->length;
 		pinned = chunk->pins;
@@ -326,18 +332,24 @@ void memory_arena_mark(struct memory_arena *arena, const uint8_t *digest, uint64
 bool memory_arena_each(struct memory_arena *arena, size_t *cursor, size_t count,
 		       bool (*tell)(void *arg, const struct memory_chunk *chunk), void *arg)
 {
+	size_t part = *cursor / CURSOR_PART, at = *cursor % CURSOR_PART;
 	const struct hash_slot *slot;
-	bool more;
+	bool more = true;
 
 	pthread_mutex_lock(&arena->lock);
-	for (more = true; more && count && *cursor < arena->table.size; count--) {
-		slot = &arena->table.slots[(*cursor)++];
+	for (; more && part < HASH_PARTS && count; count--) {
+		if (at >= arena->tables[part].size) {
+			part++;
+			at = 0;
+			continue;
+		}
+		slot = &arena->tables[part].slots[at++];
 		if (slot->value)
 			more = tell(arg, (const struct memory_chunk *)slot->value);
 	}
-	more = more && *cursor < arena->table.size;
 	pthread_mutex_unlock(&arena->lock);
-	return more;
+	*cursor = part * CURSOR_PART + at;
+	return more && part < HASH_PARTS;
 }
 
 static const struct memory_extent *extent_beside(const struct memory_extent *extent, bool behind)

@@ -31,7 +31,7 @@ TAILQ_HEAD(chunk_list, cache_chunk);
 
 struct cache {
 	struct memory_arena *arena;
-	struct hash table; /* all chunks, here or missing */
+	struct hash tables[HASH_PARTS]; /* all chunks, here or missing */
 	/*
 	 * By the number of uses, and of these the oldest first: the least useful chunk of
 	 * all is the first of a list, however time goes on.
@@ -67,10 +67,12 @@ void cache_close(struct cache *cache)
 
 	if (!cache)
 		return;
-	hash_each(&cache->table, slot)
-		free((void *)slot->value);
+	for (size_t i = 0; i < HASH_PARTS; i++) {
+		hash_each(&cache->tables[i], slot)
+			free((void *)slot->value);
+		hash_free(&cache->tables[i]);
+	}
 	memory_arena_destroy(cache->arena);
-	hash_free(&cache->table);
 	free(cache);
 }
 
@@ -81,9 +83,10 @@ void cache_close(struct cache *cache)
 static struct cache_chunk *find(const struct cache *cache, const struct model_digest *digest,
 				uint32_t size)
 {
+	uint64_t hash = hash_of_digest(digest->bytes);
 	const struct hash_slot *slot;
 
-	hash_each_of(&cache->table, hash_of_digest(digest->bytes), slot) {
+	hash_each_of(&cache->tables[hash_part(hash)], hash, slot) {
 		struct cache_chunk *chunk = (struct cache_chunk *)slot->value;
 
 		if (chunk->size == size && model_digest_equal(&chunk->digest, digest))
@@ -109,7 +112,9 @@ static double benefit(const struct cache_chunk *chunk, uint64_t now_us)
 
 static void forget(struct cache *cache, struct cache_chunk *chunk)
 {
-	hash_remove(&cache->table, hash_of_digest(chunk->digest.bytes), (uintptr_t)chunk);
+	uint64_t hash = hash_of_digest(chunk->digest.bytes);
+
+	hash_remove(&cache->tables[hash_part(hash)], hash, (uintptr_t)chunk);
 	TAILQ_REMOVE(&cache->missing, chunk, link);
 	cache->missing_bytes -= chunk->size;
 	free(chunk);
@@ -118,6 +123,7 @@ static void forget(struct cache *cache, struct cache_chunk *chunk)
 static struct cache_chunk *remember(struct cache *cache, const struct model_chunk *wanted)
 {
 	struct cache_chunk *chunk = calloc(1, sizeof(*chunk));
+	uint64_t hash = hash_of_digest(wanted->digest.bytes);
 
 	if (!chunk)
 		return NULL;
@@ -125,7 +131,7 @@ static struct cache_chunk *remember(struct cache *cache, const struct model_chun
 	chunk->size = wanted->size;
 	while (cache->missing_bytes > REMEMBERED * memory_arena_size(cache->arena))
 		forget(cache, TAILQ_FIRST(&cache->missing));
-	if (hash_add(&cache->table, hash_of_digest(chunk->digest.bytes), (uintptr_t)chunk)) {
+	if (hash_add(&cache->tables[hash_part(hash)], hash, (uintptr_t)chunk)) {
 		free(chunk);
 		return NULL;
 	}
