@@ -155,8 +155,8 @@ static void be(uid_t uid)
 	assert_int_equal(syscall(SYS_setresuid, -1, uid, -1), 0);
 }
 
-/* Of somebody, and nobody has accepted it yet. */
-static int connect_somebody(void)
+/* Of that user, if root tests, and nobody has accepted it yet. */
+static int connect_as(uid_t uid)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -164,11 +164,50 @@ static int connect_somebody(void)
 
 	strcpy(address.sun_path, bed.config.socket);
 	if (root)
-		be(somebody());
+		be(uid);
 	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
 	if (root)
 		be(0);
 	return fd;
+}
+
+static int connect_somebody(void)
+{
+	return connect_as(somebody());
+}
+
+/* They are limited together, each has rights of its own, and others are not concerned. */
+static void subordinate_users_count_as_one(void **state)
+{
+	int fds[SERVICE_CLIENTS_USER], fd;
+	struct subordinates *subordinates = &bed.models->service.subordinates;
+	char path[128];
+	FILE *file;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	snprintf(path, sizeof(path), "%s/subuid", bed.directory);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fputs("1000:100000:65536\n", file);
+	fclose(file);
+	subordinates->path = path;
+	assert_int_equal(chmod(bed.directory, 0711), 0);
+	for (unsigned int i = 0; i < SERVICE_CLIENTS_USER; i++) {
+		fds[i] = connect_as(i ? 100000 + i : 1000);
+		wait_until(bed.models->service.count == i + 1);
+		assert_int_equal(bed.models->service.clients->user.uid, i ? 100000 + i : 1000);
+		assert_int_equal(bed.models->service.clients->payer, 1000);
+	}
+	fd = connect_as(165535);
+	expect_refused(fd, "EUSERS", "of user 1000");
+	close(fd);
+	fd = connect_as(165536);
+	wait_until(bed.models->service.count == SERVICE_CLIENTS_USER + 1);
+	hang_up(fd);
+	for (unsigned int i = 0; i < SERVICE_CLIENTS_USER; i++)
+		hang_up(fds[i]);
 }
 
 /*
@@ -532,6 +571,7 @@ int main(void)
 		SERVICE_TEST(who_loads_and_shows_keeps_few_answers),
 		SERVICE_TEST(a_descriptor_whose_close_takes_long_holds_nobody_up),
 		SERVICE_TEST(who_is_turned_away_often_keeps_nobody_out),
+		SERVICE_TEST(subordinate_users_count_as_one),
 		SERVICE_TEST(descriptors_are_taken_of_root_alone),
 		SERVICE_TEST(what_is_not_a_socket_stays),
 	};

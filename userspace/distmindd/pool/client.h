@@ -34,7 +34,7 @@ struct client {
 	struct models *models;
 	int fd;
 	struct access_user user;
-	uint64_t payer; /* of its errands */
+	uint64_t payer; /* of its errands, and for whom it counts: see subordinates.h */
 	sd_event_source *source;
 	struct exchange *exchange; /* NULL: none is under way */
 	bool dead; /* an answer could not be sent */

@@ -183,13 +183,13 @@ static int on_message(sd_event_source *source, int fd, uint32_t revents, void *a
 }
 
 /* One user cannot keep the others out. */
-static bool is_crowded(const struct service *service, uint32_t uid)
+static bool is_crowded(const struct service *service, uint32_t uid, uint64_t payer)
 {
 	const struct client *other;
 	uint32_t same = 0;
 
 	for (other = service->clients; other; other = other->next)
-		same += other->user.uid == uid;
+		same += other->payer == payer;
 	if (!uid)
 		return service->count >= SERVICE_CLIENTS_MAX;
 	return same >= SERVICE_CLIENTS_USER ||
@@ -262,7 +262,7 @@ static void refuse_crowd(int fd, uint32_t uid)
 	json_decref(body);
 }
 
-static int client_create(struct service *service, int fd, struct access_user *user)
+static int client_create(struct service *service, int fd, struct access_user *user, uint64_t payer)
 {
 	struct client *client = calloc(1, sizeof(*client));
 	int err;
@@ -272,7 +272,7 @@ static int client_create(struct service *service, int fd, struct access_user *us
 	client->models = service->models;
 	client->fd = fd;
 	client->user = *user;
-	client->payer = user->uid;
+	client->payer = payer;
 	if (!user->uid)
 		let_descriptors(fd, 1);
 	err = sd_event_add_io(service->models->loop, &client->source, fd, EPOLLIN, on_message,
@@ -295,6 +295,7 @@ static int on_connect(sd_event_source *source, int fd, uint32_t revents, void *a
 	struct service *service = arg;
 	int client = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct access_user user;
+	uint32_t payer;
 
 	(void)source;
 	(void)revents;
@@ -305,11 +306,12 @@ static int on_connect(sd_event_source *source, int fd, uint32_t revents, void *a
 		turn_away(service, client, ERRANDS_DAEMON);
 		return 0;
 	}
-	if (is_crowded(service, user.uid)) {
-		refuse_crowd(client, user.uid);
-		turn_away(service, client, user.uid);
-	} else if (client_create(service, client, &user)) {
-		turn_away(service, client, user.uid);
+	payer = subordinates_owner(&service->subordinates, user.uid);
+	if (is_crowded(service, user.uid, payer)) {
+		refuse_crowd(client, payer);
+		turn_away(service, client, payer);
+	} else if (client_create(service, client, &user, payer)) {
+		turn_away(service, client, payer);
 	}
 	access_user_close(&user);
 	return 0;
@@ -345,6 +347,7 @@ int service_open(struct service *service, struct models *models, const char *pat
 	int err;
 
 	*service = (struct service){ .models = models, .fd = -1, .lent_max = SERVICE_LENT_USER };
+	subordinates_init(&service->subordinates, SUBORDINATES_PATH, SUBORDINATES_USERS);
 	snprintf(service->path, sizeof(service->path), "%s", other && *other ? other : path);
 	strcpy(address.sun_path, service->path);
 	raise_limit();
@@ -390,4 +393,5 @@ void service_close(struct service *service)
 	close(service->fd);
 	unlink(service->path);
 	service->fd = -1;
+	subordinates_clear(&service->subordinates);
 }

@@ -27,10 +27,11 @@
 #define DISTMINDD_SERVICE_H
 
 #include "client.h"
+#include "subordinates.h"
 
 #define SERVICE_ENV "DISTMIND_SOCKET" /* overrides the path */
 #define SERVICE_CLIENTS_MAX 1024
-#define SERVICE_CLIENTS_USER 128 /* of these, of one user; root has no limit */
+#define SERVICE_CLIENTS_USER 128 /* of these, of one user (subordinates.h); root has no limit */
 #define SERVICE_CLIENTS_ROOT 64	 /* and for root alone, who has to see what is going on */
 #define SERVICE_LENT_USER (256ULL << 20) /* bytes of answers; root has no limit */
 
@@ -42,6 +43,7 @@ struct service {
 	struct client *clients; /* those that end too */
 	unsigned int count;
 	uint64_t accepted; /* clients, since it began */
+	struct subordinates subordinates;
 	uint64_t lent_max; /* bytes of answers that one user has at a time */
 };
 
