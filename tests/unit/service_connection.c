@@ -445,6 +445,59 @@ static void what_is_asked_for_at_once_is_one_answer(void **state)
 	free_sample(&sample);
 }
 
+static bool has_answer(int fd)
+{
+	char byte;
+
+	return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
+}
+
+/* What is told in a list is copied for it: not for all that one user asks for at once. */
+static void one_list_of_a_user_is_made_at_a_time(void **state)
+{
+	const struct listings *listings = &bed.models->listings;
+	struct message reply;
+	struct sample sample;
+	int fds[ANSWERS], other;
+	unsigned int most = 0;
+
+	(void)state;
+	push_sample(&sample, "net", 1);
+	for (size_t i = 0; i < ANSWERS; i++) {
+		fds[i] = connect_client();
+		be_somebody(1000);
+	}
+	other = connect_client();
+	for (size_t i = 0; i < ANSWERS; i++)
+		say(fds[i], json_pack("{s:s}", "op", "list"), NULL, 0);
+	say(other, json_pack("{s:s}", "op", "list"), NULL, 0);
+	/* Some of those who wait go, and leave the rest where it is. */
+	for (size_t i = 0; i < ANSWERS; i += 4) {
+		close(fds[i]);
+		fds[i] = -1;
+	}
+	for (size_t i = 0; i < ANSWERS; i++) {
+		if (fds[i] < 0)
+			continue;
+		wait_until((most = listings->begun > most ? listings->begun : most,
+			    has_answer(fds[i])));
+		reply = receive(fds[i]);
+		expect_ok(&reply);
+		message_clear(&reply);
+	}
+	assert_in_range(most, 1, 2);
+	reply = receive(other);
+	expect_ok(&reply);
+	message_clear(&reply);
+	assert_true(TAILQ_EMPTY(&listings->queue));
+	assert_int_equal(listings->begun, 0);
+	hang_up(other);
+	for (size_t i = 0; i < ANSWERS; i++)
+		if (fds[i] >= 0)
+			hang_up(fds[i]);
+	free_sample(&sample);
+}
+
 static void what_one_user_is_lent_is_limited(void **state)
 {
 	struct sample sample;
@@ -567,6 +620,7 @@ int main(void)
 		SERVICE_TEST(who_keeps_answers_has_the_memory_of_the_last_one),
 		SERVICE_TEST(an_answer_is_the_same_for_all_who_have_it),
 		SERVICE_TEST(what_is_asked_for_at_once_is_one_answer),
+		SERVICE_TEST(one_list_of_a_user_is_made_at_a_time),
 		SERVICE_TEST(what_one_user_is_lent_is_limited),
 		SERVICE_TEST(who_loads_and_shows_keeps_few_answers),
 		SERVICE_TEST(a_descriptor_whose_close_takes_long_holds_nobody_up),

@@ -21,6 +21,8 @@ struct listing {
 	struct errand errand;
 	struct models *models;
 	uint64_t payer;
+	bool begun; /* of those of its payer, it is the one that is worked on */
+	TAILQ_ENTRY(listing) link;
 	/* What is told; the errand's while it writes. */
 	struct survey_model *rows; /* with references to their manifests */
 	size_t count;
@@ -130,10 +132,36 @@ static void write_answer(struct errand *errand)
  * By the loop
  */
 
+static void begin(struct listing *listing)
+{
+	listing->begun = true;
+	listing->models->listings.begun++;
+	survey_ask(&listing->models->survey, &listing->wait);
+}
+
+/* The next one of its payer. */
+static void end(struct listing *listing)
+{
+	struct listings *listings = &listing->models->listings;
+	uint64_t payer = listing->payer;
+	bool begun = listing->begun;
+
+	TAILQ_REMOVE(&listings->queue, listing, link);
+	listings->begun -= begun;
+	destroy(listing);
+	if (!begun)
+		return;
+	TAILQ_FOREACH(listing, &listings->queue, link)
+		if (listing->payer == payer)
+			break;
+	if (listing)
+		begin(listing);
+}
+
 static void fail(struct listing *listing, int err)
 {
 	client_refuse(listing->exchange.client, err, "list: %s", strerror(-err));
-	destroy(listing);
+	end(listing);
 }
 
 static void on_written(struct errand *errand)
@@ -147,7 +175,7 @@ static void on_written(struct errand *errand)
 	}
 	client_lend(listing->exchange.client, listing->answer);
 	answer_put(listing->answer, listing->models->errands, listing->payer);
-	destroy(listing);
+	end(listing);
 }
 
 static int note(struct listing *listing)
@@ -199,13 +227,15 @@ static void on_gone(struct exchange *exchange)
 {
 	struct listing *listing = (struct listing *)exchange;
 
-	survey_forget(&listing->models->survey, &listing->wait);
-	destroy(listing);
+	if (listing->begun)
+		survey_forget(&listing->models->survey, &listing->wait);
+	end(listing);
 }
 
 void listing_begin(struct client *client)
 {
-	struct listing *listing = calloc(1, sizeof(*listing));
+	struct listing *listing = calloc(1, sizeof(*listing)), *other;
+	struct listings *listings = &client->models->listings;
 
 	if (!listing) {
 		client_refuse(client, -ENOMEM, "out of memory");
@@ -216,5 +246,16 @@ void listing_begin(struct client *client)
 	listing->exchange.gone = on_gone;
 	listing->wait.ready = on_survey;
 	client_begin(client, &listing->exchange);
-	survey_ask(&client->models->survey, &listing->wait);
+	TAILQ_FOREACH(other, &listings->queue, link)
+		if (other->payer == listing->payer)
+			break;
+	TAILQ_INSERT_TAIL(&listings->queue, listing, link);
+	if (!other)
+		begin(listing);
+}
+
+void listings_init(struct listings *listings)
+{
+	*listings = (struct listings){ 0 };
+	TAILQ_INIT(&listings->queue);
 }

@@ -235,6 +235,7 @@ struct models *models_open(sd_event *loop, struct distmind_pool *kernel,
 	models->loop = loop;
 	models->kernel = kernel;
 	models->service.fd = -1;
+	listings_init(&models->listings);
 	/* From here on there are threads, which may be the first to use it. */
 	json_object_seed(0);
 	models->errands = errands_open(loop);

@@ -9,6 +9,7 @@
 
 #include "chunks.h"
 #include "donate.h"
+#include "listing.h"
 #include "manifests.h"
 #include "peers.h"
 #include "service.h"
@@ -32,6 +33,7 @@ struct models {
 	struct weights weights;
 	struct survey survey;
 	struct showings showings;
+	struct listings listings;
 	struct service service;
 	struct verify *verifies; /* under way, or waiting for others of the same user */
 };
