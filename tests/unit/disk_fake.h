@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fsync(), syncfs() and readv() in the place of libc's, which hang and fail when a test says
- * so. The thread of the test is never held up: it would wait for itself. Included by the one
+ * fsync(), syncfs(), readv() and fdopendir() in the place of libc's, which hang and fail when a
+ * test says so. The thread of the test is never held up: it would wait for itself. Included by the one
  * file of a test program.
  */
 #ifndef TESTS_UNIT_DISK_FAKE_H
@@ -9,6 +9,8 @@
 
 #include "unit.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -30,6 +32,7 @@ static struct disk_fake {
 	bool always; /* and of all after it */
 	bool reads_hang;
 	unsigned int reads_allowed, reads_begun;
+	unsigned int unlisted; /* directories that cannot be read, of the next ones */
 } disk = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
 static inline int disk_sync(long call, int fd)
@@ -80,6 +83,26 @@ ssize_t readv(int fd, const struct iovec *parts, int count)
 	return syscall(SYS_readv, fd, parts, count);
 }
 
+DIR *fdopendir(int fd)
+{
+	DIR *(*real)(int fd) = (DIR *(*)(int fd))dlsym(RTLD_NEXT, "fdopendir");
+	bool fails;
+
+	pthread_mutex_lock(&disk.lock);
+	fails = disk.unlisted;
+	disk.unlisted -= fails;
+	pthread_mutex_unlock(&disk.lock);
+	errno = EIO;
+	return fails ? NULL : real(fd);
+}
+
+static inline void disk_fail_lists(unsigned int count)
+{
+	pthread_mutex_lock(&disk.lock);
+	disk.unlisted = count;
+	pthread_mutex_unlock(&disk.lock);
+}
+
 /* Reads from files, not the rest: so many end, all others hang. */
 static inline void disk_hang_reads(unsigned int allowed)
 {
@@ -88,6 +111,15 @@ static inline void disk_hang_reads(unsigned int allowed)
 	disk.reads_hang = true;
 	disk.reads_allowed = allowed;
 	disk.reads_begun = 0;
+	pthread_mutex_unlock(&disk.lock);
+}
+
+/* So many have begun since. */
+static inline void disk_wait_reads(unsigned int begun)
+{
+	pthread_mutex_lock(&disk.lock);
+	while (disk.reads_begun < begun)
+		pthread_cond_wait(&disk.changed, &disk.lock);
 	pthread_mutex_unlock(&disk.lock);
 }
 

@@ -88,7 +88,7 @@ static void restore(struct bed *bed, struct restored *result)
 	*result = (struct restored){ 0 };
 	bed->reports[0] = '\0';
 	assert_int_equal(memory_spool_scan_open(bed->spool, &scan), 0);
-	while (memory_spool_scan_step(scan, bed->arena, &file)) {
+	while (memory_spool_scan_step(scan, bed->arena, &file) > 0) {
 		if (!file.err) {
 			result->chunks++;
 			result->bytes += file.length;

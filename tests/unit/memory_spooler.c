@@ -32,19 +32,20 @@ struct bed {
 	unsigned int count; /* of results */
 	struct memory_arena *second; /* of the next donor, restored into */
 	unsigned int restored, damaged;
-	uint64_t files, aside; /* as counted before that */
+	uint64_t files, aside, needed; /* as counted before that */
 	bool restore_ended;
 	bool over; /* whoever dispatches has no more time */
 };
 
 static struct bed bed;
 
-static void on_counted(void *arg, uint64_t files, uint64_t damaged)
+static void on_counted(void *arg, const struct memory_spool_count *count)
 {
 	assert_ptr_equal(arg, &bed);
 	assert_int_equal(bed.restored + bed.damaged, 0);
-	bed.files = files;
-	bed.aside = damaged;
+	bed.files = count->files;
+	bed.aside = count->damaged;
+	bed.needed = count->bytes;
 }
 
 static void on_restored(void *arg, const struct memory_spool_restored *file)
@@ -198,7 +199,7 @@ static uint64_t restored(void)
 	assert_int_equal(memory_arena_create(&arena, 1 << 20), 0);
 	assert_int_equal(memory_spool_open(&spool, bed.path), 0);
 	assert_int_equal(memory_spool_scan_open(spool, &scan), 0);
-	while (memory_spool_scan_step(scan, arena, &file)) {
+	while (memory_spool_scan_step(scan, arena, &file) > 0) {
 		assert_int_equal(file.err, 0);
 		assert_int_equal(file.length, LEN);
 		count++;
@@ -412,6 +413,65 @@ static void what_is_stored_before_is_restored_by_and_by(void **state)
 	assert_true(is_there(1, ".damaged") && !is_there(2, ""));
 }
 
+static uint64_t reserved_bytes(void)
+{
+	struct memory_arena_stats stats;
+
+	memory_arena_stats(bed.second, &stats);
+	return stats.reserved;
+}
+
+static void the_memory_of_what_is_restored_is_nobody_elses(void **state)
+{
+	const uint64_t each = memory_arena_needs(LEN);
+	struct memory_arena_stats stats;
+	struct memory_chunk *chunk;
+
+	(void)state;
+	dispatch_until_restored();
+	for (int i = 0; i < CHUNKS; i++)
+		store(i);
+	dispatch_until(CHUNKS);
+	close_spooler();
+	disk_hang_reads(1);
+	open_spooler();
+	while (!bed.files)
+		memory_spooler_dispatch(bed.spooler);
+	assert_int_equal(bed.needed, CHUNKS * each);
+	/* One is read, and the next one has its memory. */
+	disk_wait_reads(2);
+	assert_int_equal(reserved_bytes(), (CHUNKS - 2) * each);
+	memory_arena_stats(bed.second, &stats);
+	assert_int_equal(stats.longest, stats.size - CHUNKS * each);
+	assert_int_equal(memory_arena_allocate(bed.second, stats.longest + 1, &chunk), -ENOSPC);
+	assert_int_equal(memory_arena_allocate(bed.second, stats.longest, &chunk), 0);
+	disk_allow_reads();
+	dispatch_until_restored();
+	assert_int_equal(bed.restored, CHUNKS);
+	assert_int_equal(reserved_bytes(), 0);
+	memory_arena_abandon(bed.second, chunk);
+}
+
+/* What is freed in memory, and its removal from the disk asked for, is not brought back. */
+static void what_is_restored_again_is_not_what_was_removed(void **state)
+{
+	(void)state;
+	dispatch_until_restored();
+	disk_hang(0);
+	store(0);
+	disk_wait(1);
+	store(1);
+	memory_spooler_remove(bed.spooler, bed.chunks[0]->digest);
+	bed.restore_ended = false;
+	assert_int_equal(memory_spooler_restore(bed.spooler), 0);
+	/* Until it is known how much it needs. */
+	assert_int_equal(reserved_bytes(), 1 << 20);
+	disk_reset();
+	dispatch_until_restored();
+	assert_int_equal(bed.restored, 1);
+	assert_false(is_there(0, ""));
+}
+
 #define WITH_SPOOLER(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -426,6 +486,8 @@ int main(void)
 		WITH_SPOOLER(a_stop_finishes_what_is_under_way_and_drops_the_rest),
 		WITH_SPOOLER(a_killed_donor_leaves_whole_chunks),
 		WITH_SPOOLER(what_is_stored_before_is_restored_by_and_by),
+		WITH_SPOOLER(the_memory_of_what_is_restored_is_nobody_elses),
+		WITH_SPOOLER(what_is_restored_again_is_not_what_was_removed),
 	};
 
 	return cmocka_run_group_tests_name("memory_spooler", tests, NULL, NULL);

@@ -241,6 +241,129 @@ static void the_same_is_pushed_while_the_spool_is_restored(void **state)
 	free_sample(&again);
 }
 
+/* The spool's part of the status; the caller's. */
+static json_t *spool_status(void)
+{
+	int fd = connect_client();
+	struct message reply = ask(fd, json_pack("{s:s}", "op", "status"), NULL, 0);
+	json_t *spool;
+
+	expect_ok(&reply);
+	spool = json_incref(json_object_get(reply.body, "spool"));
+	assert_non_null(spool);
+	message_clear(&reply);
+	hang_up(fd);
+	return spool;
+}
+
+static void expect_spool(json_int_t refused, const char *reason, const char *fix)
+{
+	json_t *spool = spool_status();
+
+	assert_string_equal(json_string_value(json_object_get(spool, "path")), bed.config.spool);
+	assert_int_equal(json_integer_value(json_object_get(spool, "refused")), refused);
+	assert_contains(json_string_value(json_object_get(spool, "reason")), reason);
+	assert_contains(json_string_value(json_object_get(spool, "fix")), fix);
+	if (!reason[0])
+		assert_string_equal(json_string_value(json_object_get(spool, "reason")), "");
+	json_decref(spool);
+}
+
+/* Half of a host's memory and a bit. */
+static void make_large(struct sample *sample, const char *name, uint32_t seed)
+{
+	make_sample(sample, name, seed, 1500000, LAYERS);
+}
+
+static uint64_t offered_bytes(void)
+{
+	const struct catalog_host *host = catalog_host_find(bed.models->catalog, "a");
+
+	return host ? host->memory_free : UINT64_MAX;
+}
+
+/* Else the last copies would have no place, and the spool more than the memory from then on. */
+static void what_the_spool_needs_is_neither_offered_nor_taken(void **state)
+{
+	struct sample net, other;
+	uint64_t before;
+	int fd, manifest;
+
+	(void)state;
+	make_large(&net, "net", 1);
+	make_large(&other, "other", 2);
+	push(&net);
+	wait_until(offered_bytes() < bed.config.donor_memory / 2);
+	before = offered_bytes();
+	restart_slowly(2);
+	wait_until(offered_bytes() == before);
+	fd = connect_client();
+	manifest = manifest_fd(&other);
+	say(fd, op("push", "other"), &manifest, 1);
+	close(manifest);
+	expect_refused(fd, "ENOSPC", "this host still reads its spool: try again");
+	disk_allow_reads();
+	wait_until(!bed.models->chunks.restore.under_way);
+	assert_int_equal(bed.models->chunks.restore.skipped, 0);
+	wait_until(offered_bytes() == before);
+	load_sample(fd, &net);
+	hang_up(fd);
+	free_sample(&net);
+	free_sample(&other);
+}
+
+static void what_found_no_memory_is_restored_when_there_is_some(void **state)
+{
+	struct sample net, other;
+	int fd;
+
+	(void)state;
+	make_large(&net, "net", 1);
+	make_sample(&other, "other", 2, 1000000, LAYERS);
+	push(&net);
+	push(&other);
+	stop_daemon();
+	bed.config.donor_memory = 12U << 20;
+	start_daemon();
+	wait_until(bed.models->joined && !bed.models->chunks.restore.under_way);
+	assert_true(bed.models->chunks.restore.skipped > 0);
+	fd = connect_client();
+	wait_until(catalog_model_find(bed.models->catalog, "other"));
+	ask_ok(fd, op("delete", "other"));
+	wait_until(!bed.models->chunks.restore.under_way && !bed.models->chunks.restore.skipped);
+	load_sample(fd, &net);
+	hang_up(fd);
+	expect_spool(0, "", "");
+	free_sample(&net);
+	free_sample(&other);
+}
+
+static void a_spool_that_cannot_be_read_is_tried_again(void **state)
+{
+	struct sample net;
+	int before, log;
+
+	(void)state;
+	push_sample(&net, "net", 1);
+	stop_daemon();
+	disk_fail_lists(1);
+	log = log_to_memory(&before);
+	start_daemon();
+	wait_until(bed.models->chunks.restore.err);
+	wait_until(offered_bytes() != UINT64_MAX);
+	/* What the spool needs is not known. */
+	assert_int_equal(offered_bytes(), 0);
+	expect_spool(0, "it could not be read: Input/output error", "see the disk of");
+	/* As if the time had passed. */
+	assert_true(sd_event_source_set_time(bed.models->chunks.restore.again, 0) >= 0);
+	wait_until(!bed.models->chunks.restore.under_way);
+	assert_int_equal(count_logged(log, before, "event=spool-not-restored"), 1);
+	wait_until(offered_bytes());
+	expect_spool(0, "", "");
+	load_once(&net);
+	free_sample(&net);
+}
+
 static void a_chunk_that_two_push_is_on_disk_for_both(void **state)
 {
 	struct sample a, b;
@@ -295,34 +418,6 @@ static void a_full_disk_refuses_the_push_and_says_so(void **state)
 	send_chunks(net.fd, &net.sample, net.missing, net.count);
 	ask_ok(net.fd, json_pack("{s:s}", "op", "commit"));
 	pushing_end(&net);
-}
-
-/* The spool's part of the status; the caller's. */
-static json_t *spool_status(void)
-{
-	int fd = connect_client();
-	struct message reply = ask(fd, json_pack("{s:s}", "op", "status"), NULL, 0);
-	json_t *spool;
-
-	expect_ok(&reply);
-	spool = json_incref(json_object_get(reply.body, "spool"));
-	assert_non_null(spool);
-	message_clear(&reply);
-	hang_up(fd);
-	return spool;
-}
-
-static void expect_spool(json_int_t refused, const char *reason, const char *fix)
-{
-	json_t *spool = spool_status();
-
-	assert_string_equal(json_string_value(json_object_get(spool, "path")), bed.config.spool);
-	assert_int_equal(json_integer_value(json_object_get(spool, "refused")), refused);
-	assert_contains(json_string_value(json_object_get(spool, "reason")), reason);
-	assert_contains(json_string_value(json_object_get(spool, "fix")), fix);
-	if (!reason[0])
-		assert_string_equal(json_string_value(json_object_get(spool, "reason")), "");
-	json_decref(spool);
 }
 
 static void a_disk_that_is_full_is_told_once_and_until_it_is_not(void **state)
@@ -454,6 +549,9 @@ int main(void)
 		SPOOL_TEST(what_is_damaged_in_memory_is_taken_from_the_spool),
 		SPOOL_TEST(what_is_damaged_in_the_spool_is_not_restored),
 		SPOOL_TEST(the_same_is_pushed_while_the_spool_is_restored),
+		SPOOL_TEST(what_the_spool_needs_is_neither_offered_nor_taken),
+		SPOOL_TEST(what_found_no_memory_is_restored_when_there_is_some),
+		SPOOL_TEST(a_spool_that_cannot_be_read_is_tried_again),
 		SPOOL_TEST(a_chunk_that_two_push_is_on_disk_for_both),
 		SPOOL_TEST(a_full_disk_refuses_the_push_and_says_so),
 		SPOOL_TEST(a_disk_that_is_full_is_told_once_and_until_it_is_not),

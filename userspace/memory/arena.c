@@ -23,6 +23,7 @@ struct memory_arena {
 	struct memory_space *space;
 	struct hash tables[HASH_PARTS]; /* sealed ones */
 	struct memory_arena_stats stats;
+	uint64_t reserved; /* may be more than there is */
 	TAILQ_HEAD(, memory_chunk) doomed; /* that are pinned, those first that were so first */
 	TAILQ_HEAD(, memory_chunk) dirty; /* that are no more, which the thread clears */
 	/* Not a condition: to signal one can wait, and who unpins may hold other locks. */
@@ -171,11 +172,33 @@ static struct memory_chunk *find(const struct memory_arena *arena, const uint8_t
 	return NULL;
 }
 
-int memory_arena_allocate(struct memory_arena *arena, uint64_t length,
-			  struct memory_chunk **result)
+uint64_t memory_arena_needs(uint64_t length)
 {
+	return length > UINT64_MAX - MEMORY_SPACE_UNIT ? UINT64_MAX :
+							 round_up(length, MEMORY_SPACE_UNIT);
+}
+
+/* Of what is not used; the lock is held. */
+static uint64_t reserved(const struct memory_arena *arena)
+{
+	uint64_t left = memory_space_left(arena->space);
+
+	return arena->reserved < left ? arena->reserved : left;
+}
+
+void memory_arena_reserve(struct memory_arena *arena, uint64_t bytes)
+{
+	pthread_mutex_lock(&arena->lock);
+	arena->reserved = bytes;
+	pthread_mutex_unlock(&arena->lock);
+}
+
+static int allocate(struct memory_arena *arena, uint64_t length, bool from_reserve,
+		    struct memory_chunk **result)
+{
+	uint64_t needs = memory_arena_needs(length);
 	struct memory_chunk *chunk;
-	int err;
+	int err = 0;
 
 	if (!length)
 		return -EINVAL;
@@ -183,11 +206,17 @@ int memory_arena_allocate(struct memory_arena *arena, uint64_t length,
 	if (!chunk)
 		return -ENOMEM;
 	pthread_mutex_lock(&arena->lock);
-	chunk->extent = memory_space_take(arena->space, length);
-	err = chunk->extent ? 0 : -errno;
+	if (!from_reserve && needs > memory_space_left(arena->space) - reserved(arena))
+		err = -ENOSPC;
+	if (!err) {
+		chunk->extent = memory_space_take(arena->space, length);
+		err = chunk->extent ? 0 : -errno;
+	}
 	if (!err) {
 		chunk->extent->owner = chunk;
 		arena->stats.filling++;
+		if (from_reserve)
+			arena->reserved -= needs < arena->reserved ? needs : arena->reserved;
 	}
 	pthread_mutex_unlock(&arena->lock);
 	if (err) {
@@ -198,6 +227,18 @@ int memory_arena_allocate(struct memory_arena *arena, uint64_t length,
 	chunk->length = length;
 	*result = chunk;
 	return 0;
+}
+
+int memory_arena_allocate(struct memory_arena *arena, uint64_t length,
+			  struct memory_chunk **chunk)
+{
+	return allocate(arena, length, false, chunk);
+}
+
+int memory_arena_allocate_reserved(struct memory_arena *arena, uint64_t length,
+				   struct memory_chunk **chunk)
+{
+	return allocate(arena, length, true, chunk);
 }
 
 int memory_arena_seal(struct memory_arena *arena, struct memory_chunk *chunk,
@@ -380,6 +421,9 @@ void memory_arena_stats(struct memory_arena *arena, struct memory_arena_stats *s
 	*stats = arena->stats;
 	stats->size = arena->size;
 	stats->used = arena->size - memory_space_left(arena->space);
+	stats->reserved = reserved(arena);
 	stats->longest = memory_space_longest(arena->space);
+	if (stats->longest > stats->size - stats->used - stats->reserved)
+		stats->longest = stats->size - stats->used - stats->reserved;
 	pthread_mutex_unlock(&arena->lock);
 }

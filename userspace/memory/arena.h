@@ -48,6 +48,7 @@ struct memory_arena_stats {
 	uint64_t size;
 	uint64_t used;	  /* by chunks in any state, rounded up to units */
 	uint64_t longest; /* chunk that can be allocated now */
+	uint64_t reserved; /* of what is not used; see memory_arena_reserve() */
 	uint64_t chunks;  /* sealed */
 	uint64_t bytes;	  /* of these */
 	uint64_t filling;
@@ -66,9 +67,19 @@ void memory_arena_destroy(struct memory_arena *arena);
 void *memory_arena_base(const struct memory_arena *arena);
 uint64_t memory_arena_size(const struct memory_arena *arena);
 
-/* All zeroes. -ENOSPC: there is no room for that length. */
+/* All zeroes. -ENOSPC: there is no room for that length beside what is reserved. */
 int memory_arena_allocate(struct memory_arena *arena, uint64_t length,
 			  struct memory_chunk **chunk);
+/*
+ * From now on so many bytes are for memory_arena_allocate_reserved() alone, which takes from them,
+ * and may have more as long as there is room. Each chunk counts as memory_arena_needs() says;
+ * UINT64_MAX: all of it.
+ */
+void memory_arena_reserve(struct memory_arena *arena, uint64_t bytes);
+int memory_arena_allocate_reserved(struct memory_arena *arena, uint64_t length,
+				   struct memory_chunk **chunk);
+/* How much of it a chunk of that length takes. */
+uint64_t memory_arena_needs(uint64_t length);
 /*
  * -EEXIST: there is such a chunk already; the caller then still has the chunk, to
  * abandon it. On success it has not.

@@ -21,6 +21,7 @@
 #define PARTIAL ".partial"
 #define DAMAGED ".damaged"
 #define TRAILER "distmind"
+#define COUNTED_TOGETHER 256 /* files */
 
 /* What follows the bytes of a chunk. */
 struct trailer {
@@ -181,7 +182,11 @@ static int read_all(int fd, struct iovec *parts, int count)
 	return 0;
 }
 
-static int read_chunk(int fd, struct memory_arena *arena, struct memory_spool_restored *restored)
+typedef int (*allocate_chunk)(struct memory_arena *arena, uint64_t length,
+			      struct memory_chunk **chunk);
+
+static int read_chunk(int fd, struct memory_arena *arena, allocate_chunk allocate,
+		      struct memory_spool_restored *restored)
 {
 	struct memory_chunk *chunk;
 	struct trailer trailer;
@@ -195,7 +200,7 @@ static int read_chunk(int fd, struct memory_arena *arena, struct memory_spool_re
 	if (!S_ISREG(stat.st_mode) || stat.st_size <= (off_t)sizeof(trailer))
 		return -EBADMSG;
 	restored->length = (uint64_t)stat.st_size - sizeof(trailer);
-	err = memory_arena_allocate(arena, restored->length, &chunk);
+	err = allocate(arena, restored->length, &chunk);
 	if (err)
 		return err;
 	parts[0] = (struct iovec){ chunk->data, chunk->length };
@@ -224,7 +229,7 @@ static bool is_here(struct memory_arena *arena, const uint8_t *digest)
 }
 
 static int restore(struct memory_spool *spool, struct memory_arena *arena,
-		   struct memory_spool_restored *restored)
+		   allocate_chunk allocate, struct memory_spool_restored *restored)
 {
 	char aside[NAME_LEN + sizeof(DAMAGED)];
 	int fd, err;
@@ -237,7 +242,7 @@ static int restore(struct memory_spool *spool, struct memory_arena *arena,
 	fd = openat(spool->dir, restored->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return -errno;
-	err = read_chunk(fd, arena, restored);
+	err = read_chunk(fd, arena, allocate, restored);
 	close(fd);
 	if (err != -EBADMSG)
 		return err;
@@ -252,7 +257,7 @@ void memory_spool_reload(struct memory_spool *spool, struct memory_arena *arena,
 {
 	*restored = (struct memory_spool_restored){ 0 };
 	hex_format(digest, MEMORY_DIGEST_LEN, restored->name);
-	restored->err = restore(spool, arena, restored);
+	restored->err = restore(spool, arena, memory_arena_allocate, restored);
 }
 
 const char *memory_spool_reason(int err)
@@ -305,26 +310,56 @@ static bool is_own(const char *name)
 	return !strcmp(name, ".") || !strcmp(name, "..");
 }
 
-void memory_spool_scan_count(struct memory_spool_scan *scan, uint64_t *files, uint64_t *damaged)
+/* NULL: there is none, and errno is 0, or it is not. */
+static struct dirent *next_entry(struct memory_spool_scan *scan)
 {
-	struct dirent *entry;
-
-	*files = *damaged = 0;
-	while ((entry = readdir(scan->dir))) {
-		if (has_suffix(entry->d_name, DAMAGED))
-			++*damaged;
-		else if (!is_own(entry->d_name) && !has_suffix(entry->d_name, PARTIAL))
-			++*files;
-	}
-	rewinddir(scan->dir);
+	errno = 0;
+	return readdir(scan->dir);
 }
 
-bool memory_spool_scan_step(struct memory_spool_scan *scan, struct memory_arena *arena,
-			    struct memory_spool_restored *restored)
+/* What it needs of the arena, if it is a chunk that is not in there. */
+static uint64_t needed_by(const struct memory_spool_scan *scan, struct memory_arena *arena,
+			  const char *name)
 {
-	struct dirent *entry;
+	uint8_t digest[MEMORY_DIGEST_LEN];
+	struct stat stat;
 
-	while ((entry = readdir(scan->dir))) {
+	if (!hex_parse(name, digest, MEMORY_DIGEST_LEN) || is_here(arena, digest) ||
+	    fstatat(scan->spool->dir, name, &stat, AT_SYMLINK_NOFOLLOW) ||
+	    !S_ISREG(stat.st_mode) || stat.st_size <= (off_t)sizeof(struct trailer))
+		return 0;
+	return memory_arena_needs((uint64_t)stat.st_size - sizeof(struct trailer));
+}
+
+int memory_spool_scan_count(struct memory_spool_scan *scan, struct memory_arena *arena,
+			    struct memory_spool_count *count)
+{
+	const struct dirent *entry;
+
+	for (int i = 0; i < COUNTED_TOGETHER; i++) {
+		entry = next_entry(scan);
+		if (!entry && errno)
+			return -errno;
+		if (!entry) {
+			rewinddir(scan->dir);
+			return 0;
+		}
+		if (has_suffix(entry->d_name, DAMAGED)) {
+			count->damaged++;
+		} else if (!is_own(entry->d_name) && !has_suffix(entry->d_name, PARTIAL)) {
+			count->files++;
+			count->bytes += needed_by(scan, arena, entry->d_name);
+		}
+	}
+	return 1;
+}
+
+int memory_spool_scan_step(struct memory_spool_scan *scan, struct memory_arena *arena,
+			   struct memory_spool_restored *restored)
+{
+	const struct dirent *entry;
+
+	while ((entry = next_entry(scan))) {
 		if (is_own(entry->d_name) || has_suffix(entry->d_name, DAMAGED))
 			continue;
 		if (has_suffix(entry->d_name, PARTIAL)) {
@@ -333,10 +368,11 @@ bool memory_spool_scan_step(struct memory_spool_scan *scan, struct memory_arena 
 		}
 		*restored = (struct memory_spool_restored){ 0 };
 		snprintf(restored->name, sizeof(restored->name), "%s", entry->d_name);
-		restored->err = restore(scan->spool, arena, restored);
-		return true;
+		restored->err = restore(scan->spool, arena, memory_arena_allocate_reserved,
+					restored);
+		return 1;
 	}
-	return false;
+	return -errno;
 }
 
 void memory_spool_scan_close(struct memory_spool_scan *scan)

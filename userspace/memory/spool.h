@@ -54,17 +54,28 @@ void memory_spool_reload(struct memory_spool *spool, struct memory_arena *arena,
 			 const uint8_t digest[MEMORY_DIGEST_LEN],
 			 struct memory_spool_restored *restored);
 
+/* What there is to restore. */
+struct memory_spool_count {
+	uint64_t files;
+	uint64_t bytes;	  /* of the arena, that those need which are not in it */
+	uint64_t damaged; /* files that were put aside before */
+};
+
 /*
  * A file is restored by each step; what is damaged is put aside, what does not fit is left
- * where it is, what an interrupted store left behind is removed. Between steps the spool may
- * be used.
+ * where it is, what an interrupted store left behind is removed. Chunks take what is reserved in
+ * the arena. Between steps the spool may be used.
  */
 int memory_spool_scan_open(struct memory_spool *spool, struct memory_spool_scan **scan);
-/* How many files there are to restore, and how many were put aside; before the first step. */
-void memory_spool_scan_count(struct memory_spool_scan *scan, uint64_t *files, uint64_t *damaged);
-/* False: that was the last one. */
-bool memory_spool_scan_step(struct memory_spool_scan *scan, struct memory_arena *arena,
-			    struct memory_spool_restored *restored);
+/*
+ * Adds some files to the count, which is zero at first; before the first step. 1: there are more,
+ * for another call; 0: that were all; negative errno: the directory cannot be read.
+ */
+int memory_spool_scan_count(struct memory_spool_scan *scan, struct memory_arena *arena,
+			    struct memory_spool_count *count);
+/* 1: a file; 0: there was no other one; negative errno: the directory cannot be read. */
+int memory_spool_scan_step(struct memory_spool_scan *scan, struct memory_arena *arena,
+			   struct memory_spool_restored *restored);
 void memory_spool_scan_close(struct memory_spool_scan *scan);
 /* Why, in words, for one that was not restored. */
 const char *memory_spool_reason(int err);

@@ -14,7 +14,7 @@
 #define TOLD_TOGETHER 64 /* files that were restored */
 #define DISPATCHED 256 /* jobs in one call */
 
-enum kind { STORE, REMOVE, RELOAD, COUNTED, RESTORED, RESTORE_ENDED };
+enum kind { STORE, REMOVE, RELOAD, RESTORE, COUNTED, RESTORED, RESTORE_ENDED };
 
 struct job {
 	enum kind kind;
@@ -24,7 +24,7 @@ struct job {
 	void *arg;
 	int err;
 	struct memory_spool_restored *restored; /* owned */
-	uint64_t files, damaged; /* counted */
+	struct memory_spool_count count;
 	TAILQ_ENTRY(job) link;
 };
 
@@ -42,16 +42,18 @@ struct memory_spooler {
 	struct jobs waiting;
 	struct jobs over; /* to tell the owner of */
 	unsigned int untold; /* restored ones that it has not been woken for */
-	struct memory_spool_scan *scan; /* NULL: there is nothing to restore; used by the thread */
-	bool counted; /* its files were, by the thread, which alone has this */
 	bool stopping;
+	/* The thread's, while it runs: */
+	struct memory_spool_scan *scan; /* NULL: there is nothing to restore */
+	struct job *restore; /* what that was asked for by; owned */
+	struct job *counting; /* NULL: its files have been counted; owned */
 };
 
 /*
  * Takes stores that follow each other, or one of the others; none if all that there is to do is to
  * restore. False: it is the end.
  */
-static bool take(struct memory_spooler *spooler, struct jobs *batch, size_t *count, bool *restoring)
+static bool take(struct memory_spooler *spooler, struct jobs *batch, size_t *count)
 {
 	struct job *job;
 	uint64_t bytes = 0;
@@ -74,7 +76,6 @@ static bool take(struct memory_spooler *spooler, struct jobs *batch, size_t *cou
 			break;
 		bytes += job->chunk->length;
 	}
-	*restoring = spooler->scan;
 	pthread_mutex_unlock(&spooler->lock);
 	return go_on;
 }
@@ -113,34 +114,48 @@ static void tell_restored(struct memory_spooler *spooler, struct job *job)
 
 static void end_restore(struct memory_spooler *spooler, int err)
 {
-	struct job *job = calloc(1, sizeof(*job));
+	struct job *job = spooler->restore;
 
 	memory_spool_scan_close(spooler->scan);
-	pthread_mutex_lock(&spooler->lock);
+	free(spooler->counting);
 	spooler->scan = NULL;
-	pthread_mutex_unlock(&spooler->lock);
-	if (!job)
-		return;
+	spooler->counting = spooler->restore = NULL;
+	memory_arena_reserve(spooler->arena, err ? UINT64_MAX : 0);
 	job->kind = RESTORE_ENDED;
 	job->err = err;
 	tell_restored(spooler, job);
 }
 
-static void count_files(struct memory_spooler *spooler)
+static void begin_restore(struct memory_spooler *spooler, struct job *job)
 {
-	struct job *job = calloc(1, sizeof(*job));
+	int err;
 
-	spooler->counted = true;
-	if (!job)
+	spooler->restore = job;
+	spooler->counting = calloc(1, sizeof(*spooler->counting));
+	err = spooler->counting ? memory_spool_scan_open(spooler->spool, &spooler->scan) : -ENOMEM;
+	if (err)
+		end_restore(spooler, err);
+}
+
+static void count_some(struct memory_spooler *spooler)
+{
+	struct job *job = spooler->counting;
+	int ret = memory_spool_scan_count(spooler->scan, spooler->arena, &job->count);
+
+	if (ret < 0)
+		end_restore(spooler, ret);
+	if (ret)
 		return;
+	memory_arena_reserve(spooler->arena, job->count.bytes);
+	spooler->counting = NULL;
 	job->kind = COUNTED;
-	memory_spool_scan_count(spooler->scan, &job->files, &job->damaged);
 	tell_restored(spooler, job);
 }
 
 static void restore_one(struct memory_spooler *spooler)
 {
 	struct job *job = calloc(1, sizeof(*job));
+	int ret;
 
 	if (job)
 		job->restored = malloc(sizeof(*job->restored));
@@ -150,13 +165,14 @@ static void restore_one(struct memory_spooler *spooler)
 		return;
 	}
 	job->kind = RESTORED;
-	if (memory_spool_scan_step(spooler->scan, spooler->arena, job->restored)) {
+	ret = memory_spool_scan_step(spooler->scan, spooler->arena, job->restored);
+	if (ret > 0) {
 		tell_restored(spooler, job);
 		return;
 	}
 	free(job->restored);
 	free(job);
-	end_restore(spooler, 0);
+	end_restore(spooler, ret);
 }
 
 static void reload(struct memory_spooler *spooler, struct job *job)
@@ -175,21 +191,22 @@ static void *work(void *arg)
 	struct jobs batch;
 	struct job *job;
 	size_t count;
-	bool restoring;
 
-	while (take(spooler, &batch, &count, &restoring)) {
+	while (take(spooler, &batch, &count)) {
 		job = TAILQ_FIRST(&batch);
 		if (job && job->kind == REMOVE) {
 			memory_spool_remove(spooler->spool, job->digest);
 			free(job);
 		} else if (job && job->kind == RELOAD) {
 			reload(spooler, job);
+		} else if (job && job->kind == RESTORE) {
+			begin_restore(spooler, job);
 		} else if (job) {
 			store(spooler, &batch, count);
 		}
-		if (restoring && !spooler->counted)
-			count_files(spooler);
-		if (restoring)
+		if (spooler->counting)
+			count_some(spooler);
+		else if (spooler->scan)
 			restore_one(spooler);
 	}
 	return NULL;
@@ -198,6 +215,8 @@ static void *work(void *arg)
 static void dismantle(struct memory_spooler *spooler)
 {
 	memory_spool_scan_close(spooler->scan);
+	free(spooler->counting);
+	free(spooler->restore);
 	pthread_cond_destroy(&spooler->wanted);
 	pthread_mutex_destroy(&spooler->lock);
 	if (spooler->news >= 0)
@@ -230,20 +249,6 @@ int memory_spooler_open(struct memory_spooler **result, struct memory_spool *spo
 		return err;
 	}
 	*result = spooler;
-	return 0;
-}
-
-int memory_spooler_restore(struct memory_spooler *spooler)
-{
-	struct memory_spool_scan *scan;
-	int err = memory_spool_scan_open(spooler->spool, &scan);
-
-	if (err)
-		return err;
-	pthread_mutex_lock(&spooler->lock);
-	spooler->scan = scan;
-	pthread_cond_signal(&spooler->wanted);
-	pthread_mutex_unlock(&spooler->lock);
 	return 0;
 }
 
@@ -304,7 +309,7 @@ void memory_spooler_dispatch(struct memory_spooler *spooler)
 		if (job->kind == STORE)
 			job->stored(job->arg, job->err);
 		else if (job->kind == COUNTED)
-			spooler->ops.counted(spooler->arg, job->files, job->damaged);
+			spooler->ops.counted(spooler->arg, &job->count);
 		else if (job->kind == RESTORED)
 			spooler->ops.restored(spooler->arg, job->restored);
 		else
@@ -322,6 +327,18 @@ static void queue(struct memory_spooler *spooler, struct job *job)
 	TAILQ_INSERT_TAIL(&spooler->waiting, job, link);
 	pthread_cond_signal(&spooler->wanted);
 	pthread_mutex_unlock(&spooler->lock);
+}
+
+int memory_spooler_restore(struct memory_spooler *spooler)
+{
+	struct job *job = calloc(1, sizeof(*job));
+
+	if (!job)
+		return -ENOMEM;
+	job->kind = RESTORE;
+	memory_arena_reserve(spooler->arena, UINT64_MAX);
+	queue(spooler, job);
+	return 0;
 }
 
 int memory_spooler_store(struct memory_spooler *spooler, const struct memory_chunk *chunk,

@@ -6,7 +6,9 @@
  * memory together, and fit into it again.
  *
  * It also restores what the spool has from before: file by file becomes a chunk of the arena,
- * and the owner is told. What it is asked for meanwhile comes in between.
+ * and the owner is told. What it is asked for meanwhile comes in between. The memory that this
+ * needs is reserved in the arena from the call on: all of it until the files have been counted,
+ * and if they cannot be read, so that nobody else takes it.
  *
  * The queue has no limit of its own: how many stores wait is the owner's choice, and there
  * is at most one removal for each chunk that was stored or restored.
@@ -23,11 +25,11 @@ struct memory_spooler;
 
 /* What the spool had before, told from memory_spooler_dispatch(). */
 struct memory_spooler_ops {
-	/* How many files there are to restore, and how many were put aside before; once. */
-	void (*counted)(void *arg, uint64_t files, uint64_t damaged);
+	/* What there is to restore; once. */
+	void (*counted)(void *arg, const struct memory_spool_count *count);
 	/* A file that has become a chunk, or why it has not. The chunk may be gone by now. */
 	void (*restored)(void *arg, const struct memory_spool_restored *restored);
-	/* That was the last one, or there is no reading of the directory. */
+	/* That was the last one, or there is no reading of the directory; once. */
 	void (*restore_ended)(void *arg, int err);
 	/* NULL, or tells that a call of memory_spooler_dispatch() has taken long enough. */
 	bool (*over)(void);
@@ -36,7 +38,10 @@ struct memory_spooler_ops {
 /* The spool is the thread's until the spooler is closed. */
 int memory_spooler_open(struct memory_spooler **spooler, struct memory_spool *spool,
 			struct memory_arena *arena, const struct memory_spooler_ops *ops, void *arg);
-/* Begins to restore; once. */
+/*
+ * Begins to restore, after what it was asked for before; and again, when that has ended, what was
+ * not restored then.
+ */
 int memory_spooler_restore(struct memory_spooler *spooler);
 /* Nothing more is begun, and nobody is called any more. Does not wait. */
 void memory_spooler_stop(struct memory_spooler *spooler);

@@ -14,10 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <time.h>
 #include <unistd.h>
 
 #define STAGING (64ULL << 20) /* of a host that donates nothing */
 #define LEASE_S 10
+#define RESTORE_RETRY_US 5000000
 
 struct waiter {
 	struct chunks_wait *wait; /* NULL: it was forgotten */
@@ -93,7 +95,7 @@ static int join(struct chunks *chunks)
 
 	memory_arena_stats(chunks->arena, &stats);
 	if (chunks->donates) {
-		chunks->host.memory_free = stats.size - stats.used;
+		chunks->host.memory_free = stats.size - stats.used - stats.reserved;
 		chunks->host.memory_longest = stats.longest;
 	}
 	err = catalog_join(chunks->catalog, &chunks->host, LEASE_S, chunks->spool != NULL);
@@ -159,12 +161,13 @@ static void end_reload(struct chunks *chunks, struct chunks_reload *reload)
 	free(reload);
 }
 
-static void on_counted(void *arg, uint64_t files, uint64_t damaged)
+static void on_counted(void *arg, const struct memory_spool_count *count)
 {
 	struct chunks *chunks = arg;
 
-	chunks->restore.files = files;
-	chunks->disk.damaged += damaged;
+	chunks->restore.files = count->files;
+	chunks->disk.damaged = count->damaged;
+	chunks_report(chunks);
 }
 
 /* It can be read since a moment ago, unless it was freed in this moment. */
@@ -182,6 +185,9 @@ static void on_restored(void *arg, const struct memory_spool_restored *file)
 		count_damaged(chunks);
 		chunks->disk.damaged++;
 	}
+	if (file->err == -ENOSPC &&
+	    (!chunks->restore.shortest || file->length < chunks->restore.shortest))
+		chunks->restore.shortest = file->length;
 	if (file->err) {
 		chunks->restore.skipped++;
 		/* Of many for the same reason the first is named; the end has their number. */
@@ -201,14 +207,39 @@ static void on_restore_ended(void *arg, int err)
 {
 	struct chunks *chunks = arg;
 
-	chunks->restore.under_way = false;
 	if (err) {
+		if (err != chunks->restore.err)
+			log_error("spool-not-restored", LOG_S("reason", strerror(-err)));
 		chunks->restore.err = err;
-		log_error("spool-not-restored", LOG_S("reason", strerror(-err)));
+		sd_event_source_set_time_relative(chunks->restore.again, RESTORE_RETRY_US);
+		sd_event_source_set_enabled(chunks->restore.again, SD_EVENT_ONESHOT);
+		return;
 	}
+	chunks->restore.under_way = false;
+	if (!chunks->restore.skipped)
+		chunks->restore.err = 0;
 	log_info("spool-restored", LOG_U("chunks", chunks->restore.chunks),
 		 LOG_U("bytes", chunks->restore.bytes), LOG_U("skipped", chunks->restore.skipped));
 	chunks_report(chunks);
+}
+
+static void begin_restore(struct chunks *chunks)
+{
+	int err = memory_spooler_restore(chunks->spooler);
+
+	chunks->restore.under_way = true;
+	chunks->restore.skipped = chunks->restore.shortest = 0;
+	if (err)
+		on_restore_ended(chunks, err);
+}
+
+static int on_again(sd_event_source *source, uint64_t us, void *arg)
+{
+	(void)source;
+	(void)us;
+	turns_name("spool");
+	begin_restore(arg);
+	return 0;
 }
 
 static int open_spool(struct chunks *chunks, const char *path)
@@ -232,6 +263,11 @@ static int open_spool(struct chunks *chunks, const char *path)
 				      memory_spooler_fd(chunks->spooler), EPOLLIN, on_stored,
 				      chunks);
 	}
+	if (err >= 0)
+		err = sd_event_add_time(chunks->loop, &chunks->restore.again, CLOCK_MONOTONIC, 0, 0,
+					on_again, chunks);
+	if (err >= 0)
+		err = sd_event_source_set_enabled(chunks->restore.again, SD_EVENT_OFF);
 	if (err < 0)
 		log_error("no-spool", LOG_S("directory", path), LOG_S("reason", strerror(-err)),
 			  LOG_S("fix", "make it a directory that distmindd may write, or give "
@@ -243,12 +279,11 @@ static int open_spool(struct chunks *chunks, const char *path)
 static int on_begin(sd_event_source *source, void *arg)
 {
 	struct chunks *chunks = arg;
-	int err = chunks->spooler ? memory_spooler_restore(chunks->spooler) : 0;
 
 	(void)source;
 	turns_name("start");
-	if (err)
-		on_restore_ended(chunks, err);
+	if (chunks->spooler)
+		begin_restore(chunks);
 	rdma_begin(chunks);
 	return 0;
 }
@@ -303,6 +338,7 @@ void chunks_stop(struct chunks *chunks)
 	chunks->worker = NULL;
 	rdma_stop(chunks);
 	chunks->stored = sd_event_source_disable_unref(chunks->stored);
+	chunks->restore.again = sd_event_source_disable_unref(chunks->restore.again);
 	if (chunks->spooler)
 		memory_spooler_stop(chunks->spooler);
 }
@@ -734,8 +770,14 @@ void chunks_report(struct chunks *chunks)
 	struct memory_arena_stats stats;
 
 	memory_arena_stats(chunks->arena, &stats);
+	if (!chunks->restore.under_way && chunks->restore.shortest &&
+	    stats.longest >= chunks->restore.shortest) {
+		begin_restore(chunks);
+		memory_arena_stats(chunks->arena, &stats);
+	}
 	if (chunks->donates) {
-		catalog_set_memory_free(chunks->catalog, stats.size - stats.used);
+		catalog_set_memory_free(chunks->catalog,
+					stats.size - stats.used - stats.reserved);
 		catalog_set_memory_longest(chunks->catalog, stats.longest);
 	}
 }

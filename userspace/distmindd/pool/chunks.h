@@ -40,12 +40,19 @@ struct chunks {
 	struct memory_spooler *spooler;
 	sd_event_source *stored;
 	TAILQ_HEAD(, chunks_store) stores; /* under way; owned */
+	/*
+	 * Of what the spool has from before. The memory that it needs is reserved in the arena,
+	 * and neither used nor offered for anything else. What has found none is restored as soon
+	 * as there is some, and a spool that cannot be read is tried again.
+	 */
 	struct {
 		bool under_way;
 		uint64_t files; /* that there were when it began */
 		uint64_t chunks, bytes, skipped; /* so far */
+		uint64_t shortest; /* of those that were skipped for want of memory; 0: none was */
 		int err; /* of the last one that was skipped, or of all of it */
-	} restore; /* of what the spool has from before */
+		sd_event_source *again;
+	} restore;
 	struct disk disk; /* that the spool is on */
 	struct cache *cache; /* NULL: none */
 	struct network network;
@@ -142,7 +149,10 @@ void chunks_tell_damage(const char *host, const uint8_t *digest, const char *whe
 /* It was damaged, and whether the spool has a good copy is not known yet. */
 bool chunks_reloading(const struct chunks *chunks, const uint8_t *digest);
 
-/* Tells the catalog how much room is left, and how much of it in one piece. */
+/*
+ * Tells the catalog how much room is left, and how much of it in one piece; after something was
+ * freed, above all.
+ */
 void chunks_report(struct chunks *chunks);
 
 #endif

@@ -239,9 +239,12 @@ static int on_room(sd_event_source *source, uint64_t us, void *arg)
 		}
 		client_refuse(push->client, -ENOSPC,
 			      "push: the donors have no room: %llu bytes are new, and %llu of %llu "
-			      "are free: give them more memory, or delete models",
+			      "are free: %s",
 			      (unsigned long long)push->missing.bytes,
-			      (unsigned long long)donors.free, (unsigned long long)donors.total);
+			      (unsigned long long)donors.free, (unsigned long long)donors.total,
+			      push->models->chunks.restore.under_way ?
+				      "this host still reads its spool: try again" :
+				      "give them more memory, or delete models");
 		push_end(push);
 		return 0;
 	}
@@ -524,13 +527,14 @@ static void see_room(const struct catalog_host *host, void *arg)
 		room->bytes = host->memory_longest;
 }
 
-/* Can others take what this host has no room for? */
-static bool room_elsewhere(struct push *push, uint64_t bytes)
+/* Can others take what this host has no room for? Or is it on the disk, and read soon? */
+static bool room_to_come(struct push *push, uint64_t bytes)
 {
 	struct room room = { .self = push->models->chunks.host.name };
 
 	catalog_host_each(push->models->catalog, see_room, &room);
-	return room.bytes >= bytes && clock_us() - push->progress_us < STALLED_US;
+	return (room.bytes >= bytes || push->models->chunks.restore.under_way) &&
+	       clock_us() - push->progress_us < STALLED_US;
 }
 
 static void note_sent(struct push *push, uint32_t which)
@@ -563,7 +567,7 @@ static bool store_next(struct push *push)
 
 	memcpy(bytes.digest, chunk->digest.bytes, sizeof(bytes.digest));
 	err = chunks_add(&push->models->chunks, &bytes, chunk->size, &push->wait, push->next);
-	if (err == -ENOSPC && room_elsewhere(push, chunk->size)) {
+	if (err == -ENOSPC && room_to_come(push, chunk->size)) {
 		/* Donors take what is theirs, and then it need not be here any more. */
 		donate_poke(&push->models->donate);
 		wake(push, WAIT_US);
