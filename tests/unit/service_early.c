@@ -5,7 +5,9 @@
  */
 #include "service_bed.h"
 
+#include "../../userspace/catalog/state.h"
 #include "../../userspace/common/clock.h"
+#include "../../userspace/distmindd/pool/early.h"
 #include "../catalog/etcd_server.h"
 
 static struct etcd_server server;
@@ -180,6 +182,47 @@ static void who_goes_does_not_wait_for_the_join(void **state)
 	close(fd);
 }
 
+/* All chunks of a model have been sent, and the catalog does not answer any more. */
+static void push_until_silence(struct pushing *net)
+{
+	pushing_begin(net);
+	send_chunks(net->fd, &net->sample, net->missing, net->count);
+	etcd_server_end(&server);
+	say(net->fd, json_pack("{s:s}", "op", "commit"), NULL, 0);
+	wait_until(catalog_trouble(bed.models->catalog)[0]);
+}
+
+static void a_commit_that_the_catalog_does_not_answer_is_refused(void **state)
+{
+	struct pushing net;
+
+	(void)state;
+	push_until_silence(&net);
+	/* As if the time had passed. */
+	bed.models->catalog->silent_us -= EARLY_WAIT_US;
+	expect_refused(net.fd, "ENOTCONN", "commit: the catalog does not answer: ");
+	expect_refusal(net.fd, json_pack("{s:s}", "op", "commit"), NULL, 0, "EINVAL", "push");
+	/* What was begun ends when it answers again, and the same can be pushed. */
+	etcd_server_start(&server);
+	wait_until(!catalog_trouble(bed.models->catalog)[0]);
+	push(&net.sample);
+	load_once(&net.sample);
+	pushing_end(&net);
+}
+
+static void a_commit_outlasts_a_short_silence(void **state)
+{
+	struct pushing net;
+
+	(void)state;
+	push_until_silence(&net);
+	etcd_server_start(&server);
+	/* The upload ends with the lease, which may have run out. */
+	wait_until(!bed.models->service.clients->exchange);
+	assert_string_equal(catalog_trouble(bed.models->catalog), "");
+	pushing_end(&net);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -189,6 +232,8 @@ int main(void)
 		EARLY_TEST(what_is_wrong_with_an_early_operation_is_said_after_the_join),
 		EARLY_TEST(a_load_that_cannot_wait_for_the_join_names_the_state),
 		EARLY_TEST(who_goes_does_not_wait_for_the_join),
+		EARLY_TEST(a_commit_that_the_catalog_does_not_answer_is_refused),
+		EARLY_TEST(a_commit_outlasts_a_short_silence),
 	};
 
 	return cmocka_run_group_tests_name("service_early", tests, NULL, NULL);

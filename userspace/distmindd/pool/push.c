@@ -6,6 +6,7 @@
 #include "early.h"
 #include "missing.h"
 #include "models.h"
+#include "status.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #define WAIT_US 20000
+#define FLUSH_LOOK_US 200000
 #define STALLED_US 10000000 /* without any progress */
 #define ACCURACY_US 1 /* the loop sleeps as long as it is allowed to */
 #define CHUNKS_LOOKED 16 /* between two looks at the clock */
@@ -121,6 +123,20 @@ static void refuse(struct push *push, int err, const char *what, const char *why
 {
 	client_refuse(push->client, err, "%s: %s", what, why);
 	push_end(push);
+}
+
+/* When the catalog has not answered for as long as a push waits for it, or longer. */
+static bool refuse_silence(struct push *push, const char *what)
+{
+	const struct catalog *catalog = push->models->catalog;
+	char fix[STATUS_FIX_LEN];
+
+	if (catalog_silent_us(catalog) < EARLY_WAIT_US)
+		return false;
+	client_refuse(push->client, -ENOTCONN, "%s: the catalog does not answer: %s: %s", what,
+		      catalog_trouble(catalog), status_catalog_fix(push->models, fix));
+	push_end(push);
+	return true;
 }
 
 /* After an errand's end: the same. */
@@ -237,6 +253,8 @@ static int on_room(sd_event_source *source, uint64_t us, void *arg)
 			wake(push, WAIT_US);
 			return 0;
 		}
+		if (refuse_silence(push, "push"))
+			return 0;
 		client_refuse(push->client, -ENOSPC,
 			      "push: the donors have no room: %llu bytes are new, and %llu of %llu "
 			      "are free: %s",
@@ -791,7 +809,7 @@ static void act_on_donors(struct push *push)
 	} else if (donating->wanted && !donating->scarce) {
 		/* Fewer replicas than wanted, which the catalog shows; more when there is room. */
 		commit(push);
-	} else {
+	} else if (!refuse_silence(push, "commit")) {
 		client_refuse(push->client, -ENOSPC,
 			      "commit: the donors have no room for %llu bytes: %s",
 			      (unsigned long long)(donating->total - donating->done),
@@ -816,6 +834,20 @@ static int on_wait(sd_event_source *source, uint64_t us, void *arg)
 		act_on_donors(push);
 	else
 		wake(push, 0);
+	return 0;
+}
+
+/* What is held is written until the catalog answers, which is too long for a client. */
+static int on_flushing(sd_event_source *source, uint64_t us, void *arg)
+{
+	struct push *push = arg;
+
+	(void)source;
+	(void)us;
+	turns_name("push: flush");
+	/* With or without the client, on_flushed() follows. */
+	if (push->client && !refuse_silence(push, "commit"))
+		wake(push, FLUSH_LOOK_US);
 	return 0;
 }
 
@@ -848,11 +880,15 @@ void push_commit(struct client *client)
 			      unsent, push->missing.count);
 		return;
 	}
-	err = catalog_flush(client->models->catalog, on_flushed, push);
+	err = set_turn(push, on_flushing);
+	if (!err)
+		err = catalog_flush(client->models->catalog, on_flushed, push);
 	if (err) {
+		push->turn = sd_event_source_disable_unref(push->turn);
 		client_refuse(client, err, "commit: %s", strerror(-err));
 		return;
 	}
 	push->pending = true;
 	client_begin(client, &push->exchange);
+	wake(push, FLUSH_LOOK_US);
 }
