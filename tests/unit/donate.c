@@ -231,6 +231,8 @@ static void what_the_disk_has_no_room_for_is_fetched_later(void **state)
 	assert_true(chunks_held(&sample) < sample.image.manifest.chunk_count);
 	assert_int_equal(chunks_here(&sample), chunks_held(&sample));
 	/* As if the time had passed. */
+	assert_true(sd_event_source_set_time(bed.models->chunks.disk.probe, 0) >= 0);
+	wait_until(!bed.models->chunks.disk.err);
 	donate->not_before_us = 0;
 	donate_poke(donate);
 	wait_until(chunks_held(&sample) == sample.image.manifest.chunk_count);
@@ -264,6 +266,23 @@ static void what_a_pass_wanted_goes_with_the_device(void **state)
 	connect_hosts();
 	wait_until(chunks_held(&sample) == sample.image.manifest.chunk_count);
 	wait_until(!donate->pull);
+	free_sample(&sample);
+}
+
+/* What it would be given nobody would have. */
+static void a_host_without_rdma_is_given_nothing(void **state)
+{
+	struct sample sample;
+
+	(void)state;
+	be_without(&sample);
+	/* The one that has it gives no memory, and the one that gives some cannot fetch it. */
+	set_replicas("net", 1);
+	put_host("x", 0, 0, "[]");
+	put_host_at("y", MEMORY, MEMORY, "[]", "");
+	connect_hosts();
+	wait_until(chunks_held(&sample) == sample.image.manifest.chunk_count);
+	wait_until(!bed.models->donate.pull);
 	free_sample(&sample);
 }
 
@@ -382,6 +401,7 @@ int main(void)
 		DONATE_TEST(what_the_next_pass_wants_here_is_not_given_up),
 		DONATE_TEST(what_is_fetched_is_held_when_it_is_on_disk),
 		DONATE_TEST(what_the_disk_has_no_room_for_is_fetched_later),
+		DONATE_TEST(a_host_without_rdma_is_given_nothing),
 		DONATE_TEST(what_a_pass_wanted_goes_with_the_device),
 		DONATE_TEST(a_host_that_is_not_connected_does_not_keep_chunks_of_others_away),
 		DONATE_TEST(what_has_come_is_kept_if_the_rest_has_not),

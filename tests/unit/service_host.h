@@ -30,17 +30,24 @@ static inline void put_key(const char *key, const void *value, size_t size)
 	wait_until(seen);
 }
 
-/* It gives memory, of which so much is free, and calls these models hot. */
-static inline void put_host(const char *name, uint64_t memory, uint64_t left, const char *hot)
+/* As put_host(), with an RDMA device of that address, or without. */
+static inline void put_host_at(const char *name, uint64_t memory, uint64_t left, const char *hot,
+			       const char *rdma_address)
 {
 	char key[128], text[512];
 
 	snprintf(key, sizeof(key), "%s/view/host/%s", bed.config.pool, name);
 	snprintf(text, sizeof(text),
-		 "{\"address\":\"\",\"rdma_address\":\"\",\"rdma_port\":0,\"memory_total\":%llu,"
+		 "{\"address\":\"\",\"rdma_address\":\"%s\",\"rdma_port\":7471,\"memory_total\":%llu,"
 		 "\"memory_free\":%llu,\"generation\":1,\"hot\":%s}",
-		 (unsigned long long)memory, (unsigned long long)left, hot);
+		 rdma_address, (unsigned long long)memory, (unsigned long long)left, hot);
 	put_key(key, text, strlen(text));
+}
+
+/* It gives memory, of which so much is free, and calls these models hot. */
+static inline void put_host(const char *name, uint64_t memory, uint64_t left, const char *hot)
+{
+	put_host_at(name, memory, left, hot, "192.0.2.2");
 }
 
 static inline int compare_digests(const void *a, const void *b)

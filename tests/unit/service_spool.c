@@ -318,12 +318,13 @@ static void what_found_no_memory_is_restored_when_there_is_some(void **state)
 	int fd;
 
 	(void)state;
-	make_large(&net, "net", 1);
-	make_sample(&other, "other", 2, 1000000, LAYERS);
+	/* Chunks of one size: what one of them leaves any other one fills. */
+	make_sample(&net, "net", 1, 1 << 20, LAYERS);
+	make_sample(&other, "other", 2, 1 << 20, LAYERS);
 	push(&net);
 	push(&other);
 	stop_daemon();
-	bed.config.donor_memory = 12U << 20;
+	bed.config.donor_memory = 8U << 20;
 	start_daemon();
 	wait_until(bed.models->joined && !bed.models->chunks.restore.under_way);
 	assert_true(bed.models->chunks.restore.skipped > 0);
@@ -449,6 +450,42 @@ static void a_disk_that_is_full_is_told_once_and_until_it_is_not(void **state)
 	pushing_end(&net);
 }
 
+/* Until a look at it finds that it works again. */
+static void a_disk_that_takes_nothing_is_not_offered_more(void **state)
+{
+	struct pushing net;
+	uint64_t before;
+	int manifest;
+
+	(void)state;
+	pushing_begin(&net);
+	wait_until(offered_bytes() != UINT64_MAX);
+	before = offered_bytes();
+	assert_true(before > 0);
+	disk_fail_always(ENOSPC);
+	send_batch(net.fd, &net.sample, net.missing);
+	expect_refused(net.fd, "ENOSPC", "No space left on device");
+	wait_until(!offered_bytes());
+	assert_int_equal(catalog_host_find(bed.models->catalog, "a")->memory_longest, 0);
+	/* As if the time had passed. */
+	assert_true(sd_event_source_set_time(bed.models->chunks.disk.probe, 0) >= 0);
+	wait_until(disk_begun() > 2);
+	pushing_end(&net);
+	assert_int_equal(offered_bytes(), 0);
+	/* Who pushes something else hears what is wrong. */
+	make_sample(&net.sample, "other", 2, 300000, LAYERS);
+	net.fd = connect_client();
+	manifest = manifest_fd(&net.sample);
+	expect_refusal(net.fd, op("push", "other"), &manifest, 1, "ENOSPC",
+		       "the spool of this host cannot be written to");
+	close(manifest);
+	disk_reset();
+	wait_until(offered_bytes() == before);
+	hang_up(net.fd);
+	push(&net.sample);
+	free_sample(&net.sample);
+}
+
 static void it_is_told_how_much_of_the_spool_is_restored(void **state)
 {
 	struct sample net;
@@ -555,6 +592,7 @@ int main(void)
 		SPOOL_TEST(a_chunk_that_two_push_is_on_disk_for_both),
 		SPOOL_TEST(a_full_disk_refuses_the_push_and_says_so),
 		SPOOL_TEST(a_disk_that_is_full_is_told_once_and_until_it_is_not),
+		SPOOL_TEST(a_disk_that_takes_nothing_is_not_offered_more),
 		SPOOL_TEST(it_is_told_how_much_of_the_spool_is_restored),
 		SPOOL_TEST(files_that_were_put_aside_are_told_until_they_are_removed),
 		SPOOL_TEST(what_does_not_fit_is_logged_once),

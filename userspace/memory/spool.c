@@ -151,6 +151,20 @@ void memory_spool_store(struct memory_spool *spool, struct memory_spool_item *st
 		fail_all(stores, count, -errno);
 }
 
+int memory_spool_probe(struct memory_spool *spool, uint64_t length)
+{
+	struct memory_chunk chunk = { .data = calloc(1, length + 1), .length = length };
+	char partial[NAME_LEN + sizeof(PARTIAL)];
+	int err = chunk.data ? write_partial(spool, &chunk) : -ENOMEM;
+
+	if (!err && syncfs(spool->dir))
+		err = -errno;
+	partial_of(chunk.digest, partial);
+	unlinkat(spool->dir, partial, 0);
+	free(chunk.data);
+	return err;
+}
+
 int memory_spool_remove(struct memory_spool *spool, const uint8_t digest[MEMORY_DIGEST_LEN])
 {
 	char name[NAME_LEN + 1];

@@ -46,6 +46,8 @@ void memory_spool_close(struct memory_spool *spool);
 
 void memory_spool_store(struct memory_spool *spool, struct memory_spool_item *stores,
 			size_t count);
+/* Could a chunk of that length be stored now? It is written like one, and removed. */
+int memory_spool_probe(struct memory_spool *spool, uint64_t length);
 /* -ENOENT: there is no such file. */
 int memory_spool_remove(struct memory_spool *spool, const uint8_t digest[MEMORY_DIGEST_LEN]);
 

@@ -14,13 +14,14 @@
 #define TOLD_TOGETHER 64 /* files that were restored */
 #define DISPATCHED 256 /* jobs in one call */
 
-enum kind { STORE, REMOVE, RELOAD, RESTORE, COUNTED, RESTORED, RESTORE_ENDED };
+enum kind { STORE, PROBE, REMOVE, RELOAD, RESTORE, COUNTED, RESTORED, RESTORE_ENDED };
 
 struct job {
 	enum kind kind;
 	uint8_t digest[MEMORY_DIGEST_LEN]; /* of one to remove or to reload */
 	const struct memory_chunk *chunk; /* to store */
-	void (*stored)(void *arg, int err);
+	uint64_t length; /* to probe */
+	void (*stored)(void *arg, int err); /* or probed */
 	void *arg;
 	int err;
 	struct memory_spool_restored *restored; /* owned */
@@ -175,14 +176,25 @@ static void restore_one(struct memory_spooler *spooler)
 	end_restore(spooler, ret);
 }
 
-static void reload(struct memory_spooler *spooler, struct job *job)
+static void tell(struct memory_spooler *spooler, struct job *job)
 {
-	memory_spool_reload(spooler->spool, spooler->arena, job->digest, job->restored);
-	job->kind = RESTORED;
 	pthread_mutex_lock(&spooler->lock);
 	TAILQ_INSERT_TAIL(&spooler->over, job, link);
 	pthread_mutex_unlock(&spooler->lock);
 	eventfd_write(spooler->news, 1);
+}
+
+static void reload(struct memory_spooler *spooler, struct job *job)
+{
+	memory_spool_reload(spooler->spool, spooler->arena, job->digest, job->restored);
+	job->kind = RESTORED;
+	tell(spooler, job);
+}
+
+static void probe(struct memory_spooler *spooler, struct job *job)
+{
+	job->err = memory_spool_probe(spooler->spool, job->length);
+	tell(spooler, job);
 }
 
 static void *work(void *arg)
@@ -201,6 +213,8 @@ static void *work(void *arg)
 			reload(spooler, job);
 		} else if (job && job->kind == RESTORE) {
 			begin_restore(spooler, job);
+		} else if (job && job->kind == PROBE) {
+			probe(spooler, job);
 		} else if (job) {
 			store(spooler, &batch, count);
 		}
@@ -306,7 +320,7 @@ void memory_spooler_dispatch(struct memory_spooler *spooler)
 		pthread_mutex_unlock(&spooler->lock);
 		if (!job)
 			return;
-		if (job->kind == STORE)
+		if (job->kind == STORE || job->kind == PROBE)
 			job->stored(job->arg, job->err);
 		else if (job->kind == COUNTED)
 			spooler->ops.counted(spooler->arg, &job->count);
@@ -351,6 +365,21 @@ int memory_spooler_store(struct memory_spooler *spooler, const struct memory_chu
 	job->kind = STORE;
 	job->chunk = chunk;
 	job->stored = stored;
+	job->arg = arg;
+	queue(spooler, job);
+	return 0;
+}
+
+int memory_spooler_probe(struct memory_spooler *spooler, uint64_t length,
+			 void (*probed)(void *arg, int err), void *arg)
+{
+	struct job *job = calloc(1, sizeof(*job));
+
+	if (!job)
+		return -ENOMEM;
+	job->kind = PROBE;
+	job->length = length;
+	job->stored = probed;
 	job->arg = arg;
 	queue(spooler, job);
 	return 0;

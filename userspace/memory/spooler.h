@@ -62,6 +62,9 @@ void memory_spooler_dispatch(struct memory_spooler *spooler);
  */
 int memory_spooler_store(struct memory_spooler *spooler, const struct memory_chunk *chunk,
 			 void (*stored)(void *arg, int err), void *arg);
+/* As memory_spool_probe(); tells err. */
+int memory_spooler_probe(struct memory_spooler *spooler, uint64_t length,
+			 void (*probed)(void *arg, int err), void *arg);
 /* The chunk is not in the arena any more, but may be in the spool: restored() tells. */
 int memory_spooler_reload(struct memory_spooler *spooler,
 			  const uint8_t digest[MEMORY_DIGEST_LEN]);

@@ -87,17 +87,26 @@ void chunks_tell_damage(const char *host, const uint8_t *digest, const char *whe
 				 "again, look at the memory and the disks of the host"));
 }
 
+/*
+ * What this host can take in: neither what its spool needs, nor anything while the disk of that
+ * takes nothing. Longest is of it, in one piece.
+ */
+static uint64_t room(struct chunks *chunks, uint64_t *longest)
+{
+	struct memory_arena_stats stats;
+
+	memory_arena_stats(chunks->arena, &stats);
+	*longest = chunks->disk.err ? 0 : stats.longest;
+	return chunks->disk.err ? 0 : stats.size - stats.used - stats.reserved;
+}
+
 /* When others can be told how to read from this host. What it has is said one by one. */
 static int join(struct chunks *chunks)
 {
-	struct memory_arena_stats stats;
 	int err;
 
-	memory_arena_stats(chunks->arena, &stats);
-	if (chunks->donates) {
-		chunks->host.memory_free = stats.size - stats.used - stats.reserved;
-		chunks->host.memory_longest = stats.longest;
-	}
+	if (chunks->donates)
+		chunks->host.memory_free = room(chunks, &chunks->host.memory_longest);
 	err = catalog_join(chunks->catalog, &chunks->host, LEASE_S, chunks->spool != NULL);
 	if (err)
 		log_error("pool-not-joined", LOG_S("reason", strerror(-err)));
@@ -252,8 +261,9 @@ static int open_spool(struct chunks *chunks, const char *path)
 
 	if (!path[0])
 		return 0;
-	snprintf(chunks->disk.path, sizeof(chunks->disk.path), "%s", path);
-	err = memory_spool_open(&chunks->spool, path);
+	err = disk_open(chunks, path);
+	if (err >= 0)
+		err = memory_spool_open(&chunks->spool, path);
 	if (!err)
 		err = memory_spooler_open(&chunks->spooler, chunks->spool, chunks->arena, &ops,
 					  chunks);
@@ -339,6 +349,7 @@ void chunks_stop(struct chunks *chunks)
 	rdma_stop(chunks);
 	chunks->stored = sd_event_source_disable_unref(chunks->stored);
 	chunks->restore.again = sd_event_source_disable_unref(chunks->restore.again);
+	disk_close(chunks);
 	if (chunks->spooler)
 		memory_spooler_stop(chunks->spooler);
 }
@@ -411,7 +422,7 @@ static void store_done(void *arg, int err)
 	struct chunks *chunks = store->chunks;
 	struct waiter *waiter;
 
-	disk_stored(&chunks->disk, err);
+	disk_stored(chunks, store->chunk->length, err);
 	if (!err && !store->freed)
 		err = catalog_hold(chunks->catalog, store->chunk->digest);
 	if (store->freed)
@@ -768,16 +779,14 @@ void chunks_examine(struct chunks *chunks, const uint8_t *digest)
 void chunks_report(struct chunks *chunks)
 {
 	struct memory_arena_stats stats;
+	uint64_t longest;
 
 	memory_arena_stats(chunks->arena, &stats);
 	if (!chunks->restore.under_way && chunks->restore.shortest &&
-	    stats.longest >= chunks->restore.shortest) {
+	    stats.longest >= chunks->restore.shortest)
 		begin_restore(chunks);
-		memory_arena_stats(chunks->arena, &stats);
-	}
 	if (chunks->donates) {
-		catalog_set_memory_free(chunks->catalog,
-					stats.size - stats.used - stats.reserved);
-		catalog_set_memory_longest(chunks->catalog, stats.longest);
+		catalog_set_memory_free(chunks->catalog, room(chunks, &longest));
+		catalog_set_memory_longest(chunks->catalog, longest);
 	}
 }

@@ -2,13 +2,16 @@
 #include "disk.h"
 
 #include "../common/log.h"
+#include "../common/turns.h"
 #include "chunks.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define TEXT_LEN 768
+#define PROBE_US 5000000 /* a disk that is full is full for a while */
 
 static void fix_of(const char *path, int err, char *text)
 {
@@ -34,7 +37,8 @@ static void fix_of(const char *path, int err, char *text)
 	}
 }
 
-void disk_stored(struct disk *disk, int err)
+/* What it refuses is told, and each change of that. */
+static void note(struct disk *disk, int err)
 {
 	char fix[TEXT_LEN];
 
@@ -48,6 +52,68 @@ void disk_stored(struct disk *disk, int err)
 	}
 	disk->refused = err ? disk->refused + 1 : 0;
 	disk->err = err;
+}
+
+static void probe_later(struct disk *disk)
+{
+	sd_event_source_set_time_relative(disk->probe, PROBE_US);
+	sd_event_source_set_enabled(disk->probe, SD_EVENT_ONESHOT);
+}
+
+void disk_stored(struct chunks *chunks, uint64_t length, int err)
+{
+	struct disk *disk = &chunks->disk;
+	bool failed = disk->err;
+
+	note(disk, err);
+	if (err)
+		disk->length = length;
+	if (failed == !!err)
+		return;
+	if (err)
+		probe_later(disk);
+	chunks_report(chunks);
+}
+
+static void on_probed(void *arg, int err)
+{
+	struct chunks *chunks = arg;
+
+	if (!chunks->disk.err)
+		return;
+	if (err)
+		probe_later(&chunks->disk);
+	else
+		disk_stored(chunks, 0, 0);
+}
+
+static int on_probe(sd_event_source *source, uint64_t us, void *arg)
+{
+	struct chunks *chunks = arg;
+
+	(void)source;
+	(void)us;
+	turns_name("spool");
+	if (chunks->disk.err && memory_spooler_probe(chunks->spooler, chunks->disk.length,
+						     on_probed, chunks))
+		probe_later(&chunks->disk);
+	return 0;
+}
+
+int disk_open(struct chunks *chunks, const char *path)
+{
+	struct disk *disk = &chunks->disk;
+	int err;
+
+	snprintf(disk->path, sizeof(disk->path), "%s", path);
+	err = sd_event_add_time(chunks->loop, &disk->probe, CLOCK_MONOTONIC, 0, 0, on_probe,
+				chunks);
+	return err < 0 ? err : sd_event_source_set_enabled(disk->probe, SD_EVENT_OFF);
+}
+
+void disk_close(struct chunks *chunks)
+{
+	chunks->disk.probe = sd_event_source_disable_unref(chunks->disk.probe);
 }
 
 static void explain_restore(const struct chunks *chunks, char *reason, char *fix)

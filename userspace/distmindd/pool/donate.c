@@ -56,6 +56,7 @@ struct donate_pass {
 	struct donate *donate;
 	struct sharding_donor donors[MEMORY_DONORS_MAX];
 	uint64_t reserves[MEMORY_DONORS_MAX]; /* of each, for replicas only */
+	bool cut_off[MEMORY_DONORS_MAX]; /* others that cannot be connected to */
 	uint32_t donor_count;
 	uint64_t self; /* id */
 	uint64_t *ids; /* of holders, by number, as long as the catalog does not change; owned */
@@ -130,10 +131,21 @@ static void see_host(const struct catalog_host *host, void *arg)
 	if (!host->memory_total || pass->donor_count == MEMORY_DONORS_MAX)
 		return;
 	pass->reserves[pass->donor_count] = host->memory_total / SHARDING_FREE_TO_STAY;
+	pass->cut_off[pass->donor_count] = !host->rdma_address[0] &&
+					   strcmp(host->name, pass->donate->chunks->host.name);
 	/* All alike: what one host has measured the others do not know. */
 	pass->donors[pass->donor_count++] = (struct sharding_donor){
 		.id = id_of(host->name), .bandwidth = 1, .room = host->memory_free,
 	};
+}
+
+/* A host without an RDMA device cannot fetch what it is given: others are to have that. */
+static void see_hosts(struct donate_pass *pass)
+{
+	catalog_host_each(pass->donate->catalog, see_host, pass);
+	for (uint32_t i = 0; i < pass->donor_count && pass->donor_count > 1; i++)
+		if (pass->cut_off[i])
+			pass->donors[i].room = 0;
 }
 
 static bool holds(const struct sharding_chunk *chunk, uint64_t id)
@@ -576,6 +588,8 @@ static void end_pass(struct donate *donate)
 
 	donate->pass = NULL;
 	donate->pass_us = pass->us;
+	/* What was freed while others read it is free since nobody knows when. */
+	chunks_report(donate->chunks);
 	if (pass->pull)
 		start_pull(donate, pass->pull);
 	/* What has come meanwhile is not marked: it is for the next pass, which follows. */
@@ -665,7 +679,7 @@ static void begin_pass(struct donate *donate)
 	pass->passes_over = pass->pull && donate->rotates;
 	if (pass->pull)
 		pass->pull->donate = donate;
-	catalog_host_each(donate->catalog, see_host, pass);
+	see_hosts(pass);
 	pass->listed = !pass->donor_count;
 	if (pass->donor_count)
 		pass->err = replicas_begin(&pass->replicas, donate->catalog);

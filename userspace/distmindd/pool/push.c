@@ -204,6 +204,10 @@ static const char *room_fix(struct push *push, uint64_t bytes)
 {
 	struct donors donors = { 0 };
 
+	if (push->models->chunks.restore.under_way)
+		return "this host still reads its spool: try again";
+	if (push->models->chunks.disk.err)
+		return "the spool of this host cannot be written to: see distmindctl doctor";
 	catalog_host_each(push->models->catalog, see_donor, &donors);
 	if (bytes > donors.free ||
 	    donors.longest >= (bytes < MODEL_CHUNK_MAX ? bytes : MODEL_CHUNK_MAX))
@@ -260,9 +264,7 @@ static int on_room(sd_event_source *source, uint64_t us, void *arg)
 			      "are free: %s",
 			      (unsigned long long)push->missing.bytes,
 			      (unsigned long long)donors.free, (unsigned long long)donors.total,
-			      push->models->chunks.restore.under_way ?
-				      "this host still reads its spool: try again" :
-				      "give them more memory, or delete models");
+			      room_fix(push, push->missing.bytes));
 		push_end(push);
 		return 0;
 	}
