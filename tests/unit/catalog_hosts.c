@@ -240,6 +240,116 @@ static void a_spool_is_remembered_while_its_host_is_away(void **state)
 	catalog_close(witness.catalog);
 }
 
+#define SPOOLED 300 /* chunks, some in each bucket */
+
+static const char *spooled(int i)
+{
+	static char name[32];
+
+	snprintf(name, sizeof(name), "spooled-%d", i);
+	return name;
+}
+
+static void hold_spooled(struct host *host, int begin, int end)
+{
+	for (int i = begin; i < end; i++)
+		assert_int_equal(catalog_hold(host->catalog, digest_of(spooled(i))), 0);
+}
+
+/* Each is noted once: that many as live, and as away. */
+static bool are_noted(struct host *witness, size_t live, size_t away)
+{
+	size_t lives = 0, aways = 0;
+
+	for (int i = 0; i < SPOOLED; i++) {
+		lives += holders(witness, spooled(i), true);
+		aways += holders(witness, spooled(i), false);
+	}
+	return lives == live && aways == away;
+}
+
+static void begin_restore(struct host *host, const char *pool)
+{
+	host_open(host, pool);
+	catalog_set_restoring(host->catalog, true);
+	host_join(host, "a", 1, true);
+	assert_int_equal(host_flush(host), 0);
+}
+
+static void what_a_spool_had_is_noted_until_it_is_read(void **state)
+{
+	struct host host, witness;
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	host_open(&witness, "restoring");
+	host_open(&host, "restoring");
+	hold_spooled(&host, 0, SPOOLED);
+	host_join(&host, "a", 1, true);
+	wait_until(are_noted(&witness, SPOOLED, 0));
+	host_die(&host);
+	/* Twice it dies before it has read all of it. */
+	for (int i = 0; i < 2; i++) {
+		begin_restore(&host, "restoring");
+		assert_int_equal(host_sync(&witness), 0);
+		assert_true(are_noted(&witness, 0, SPOOLED));
+		hold_spooled(&host, 100 * i, 100 * i + 100);
+		assert_int_equal(catalog_hold(host.catalog, digest_of("new")), 0);
+		assert_int_equal(host_flush(&host), 0);
+		assert_int_equal(host_sync(&witness), 0);
+		assert_true(are_noted(&witness, 100, SPOOLED - 100));
+		assert_int_equal(holders(&witness, "new", true), 1);
+		assert_int_equal(holders(&witness, "new", false), 0);
+		/* What it gives up meanwhile is not noted any more. */
+		assert_int_equal(catalog_lose(host.catalog, digest_of("new")), 0);
+		assert_int_equal(host_flush(&host), 0);
+		assert_int_equal(host_sync(&witness), 0);
+		assert_int_equal(holders(&witness, "new", true), 0);
+		assert_int_equal(holders(&witness, "new", false), 0);
+		host_die(&host);
+		wait_until(!catalog_host_find(witness.catalog, "a"));
+		assert_true(are_noted(&witness, 0, SPOOLED));
+	}
+	/* One is damaged. */
+	begin_restore(&host, "restoring");
+	hold_spooled(&host, 0, SPOOLED - 1);
+	catalog_set_restoring(host.catalog, false);
+	assert_int_equal(host_flush(&host), 0);
+	assert_int_equal(host_sync(&witness), 0);
+	assert_true(are_noted(&witness, SPOOLED - 1, 0));
+	catalog_close(host.catalog);
+	catalog_close(witness.catalog);
+}
+
+static void a_lease_that_is_lost_while_a_spool_is_read_loses_nothing(void **state)
+{
+	struct outcome outcome = { 0 };
+	struct host host;
+
+	(void)state;
+	SKIP_WITHOUT_ETCD();
+	host_open(&host, "restoring-twice");
+	hold_spooled(&host, 0, SPOOLED);
+	host_join(&host, "a", 1, true);
+	assert_int_equal(host_flush(&host), 0);
+	host_die(&host);
+	begin_restore(&host, "restoring-twice");
+	hold_spooled(&host, 0, 100);
+	assert_int_equal(host_flush(&host), 0);
+	assert_int_equal(catalog_store_lease_revoke(host.store, lease_of(&host, "a"), keep_outcome,
+						    &outcome), 0);
+	wait_until(outcome.calls && host.joined == 2);
+	hold_spooled(&host, 100, 200);
+	assert_int_equal(host_flush(&host), 0);
+	assert_int_equal(host_sync(&host), 0);
+	assert_true(are_noted(&host, 200, SPOOLED - 200));
+	catalog_set_restoring(host.catalog, false);
+	assert_int_equal(host_flush(&host), 0);
+	assert_int_equal(host_sync(&host), 0);
+	assert_true(are_noted(&host, 200, 0));
+	catalog_close(host.catalog);
+}
+
 static void who_was_replaced_cannot_write(void **state)
 {
 	struct catalog_store_ops deaf;
@@ -605,6 +715,8 @@ int main(void)
 		BOTH(a_lease_that_was_lost_is_replaced_and_everything_said_again),
 		ETCD(a_host_that_dies_goes_with_what_it_held),
 		ETCD(a_spool_is_remembered_while_its_host_is_away),
+		ETCD(what_a_spool_had_is_noted_until_it_is_read),
+		BOTH(a_lease_that_is_lost_while_a_spool_is_read_loses_nothing),
 		ETCD(who_was_replaced_cannot_write),
 		ETCD(who_was_replaced_hears_of_it),
 		BOTH(a_broken_watch_only_delays),

@@ -135,6 +135,29 @@ static void others_are_served_while_the_spool_is_restored(void **state)
 	free_sample(&net);
 }
 
+/* Also if it dies before it has read all of it. */
+static void what_is_being_restored_is_not_missing(void **state)
+{
+	struct catalog_availability found;
+	struct sample net;
+	uint32_t all;
+
+	(void)state;
+	push_sample(&net, "net", 1);
+	all = net.image.manifest.chunk_count;
+	for (int i = 0; i < 2; i++) {
+		restart_slowly(5);
+		wait_until(!catalog_model_availability(bed.models->catalog, "net", &found, NULL,
+						       NULL));
+		assert_true(found.away >= all - 5 && !found.missing);
+		disk_allow_reads();
+	}
+	wait_until(!bed.models->chunks.restore.under_way);
+	wait_until(!catalog_model_availability(bed.models->catalog, "net", &found, NULL, NULL) &&
+		   found.copies == 1);
+	free_sample(&net);
+}
+
 /* What has not been read yet is not lost, and nobody is told to push it again. */
 static void a_verify_does_not_judge_what_is_being_restored(void **state)
 {
@@ -582,6 +605,7 @@ int main(void)
 		SPOOL_TEST(others_are_served_while_the_disk_hangs),
 		SPOOL_TEST(a_batch_is_acknowledged_with_its_last_chunk),
 		SPOOL_TEST(others_are_served_while_the_spool_is_restored),
+		SPOOL_TEST(what_is_being_restored_is_not_missing),
 		SPOOL_TEST(a_verify_does_not_judge_what_is_being_restored),
 		SPOOL_TEST(what_is_damaged_in_memory_is_taken_from_the_spool),
 		SPOOL_TEST(what_is_damaged_in_the_spool_is_not_restored),

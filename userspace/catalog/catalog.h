@@ -157,12 +157,18 @@ int catalog_host_forget(struct catalog *catalog, const char *name, bool force, c
 /*
  * This host. Joining is kept up until leaving: a lost lease is replaced, with the next
  * generation. If spooled, what it holds stays noted while it is away. Joining replaces what
- * was noted before: chunks that are restored from a spool later count from then on.
+ * was noted before, but see catalog_set_restoring().
  * The generation and the hot models of host are ignored. -EINVAL: a name, address, size or
  * time that cannot be.
  */
 int catalog_join(struct catalog *catalog, const struct catalog_host *host, unsigned int ttl_s,
 		 bool spooled);
+/*
+ * Before joining: the spool has not been read yet. What was noted of it stays so, as that of a
+ * host that is away; chunks that are held, restored or new ones, count from then on. When it has
+ * been read: what is held replaces what was noted.
+ */
+void catalog_set_restoring(struct catalog *catalog, bool restoring);
 enum catalog_member_state catalog_member_state(const struct catalog *catalog);
 /* Why it is not joined, as far as that is known; "" if it is. */
 const char *catalog_member_trouble(const struct catalog *catalog);

@@ -89,6 +89,17 @@ static int number_host(struct catalog *catalog, const char *host, uint32_t *numb
 	return 0;
 }
 
+static int append_location(struct locations *locations, const struct location *location)
+{
+	if (!location->count)
+		return 0;
+	if (make_room((void **)&locations->rows, &locations->room, locations->count + 1,
+		      sizeof(*location)))
+		return -ENOMEM;
+	locations->rows[locations->count++] = *location;
+	return 0;
+}
+
 /* The host whose keys are gone through. */
 struct holder {
 	char name[CATALOG_HOST_LEN];
@@ -99,9 +110,10 @@ static int add_location(struct catalog *catalog, const struct catalog_entry *ent
 			struct holder *holder)
 {
 	struct location location = { 0 };
+	struct catalog_bucket parts;
 	char name[CATALOG_HOST_LEN];
-	struct locations *locations;
 	size_t bucket;
+	int err;
 
 	if (!catalog_bucket_split(entry->key, name, &bucket))
 		return 0;
@@ -114,15 +126,17 @@ static int add_location(struct catalog *catalog, const struct catalog_entry *ent
 	/* What only memory held went with the process; its lease has just not run out. */
 	if (!location.live && entry->lease)
 		return 0;
-	location.digests = (const uint8_t *)entry->value + BUCKET_HEADER;
-	location.count = (entry->size - BUCKET_HEADER) / CATALOG_DIGEST;
-	locations = &catalog->locations[bucket];
-	if (make_room((void **)&locations->rows, &locations->room, locations->count + 1,
-		      sizeof(location)) ||
-	    number_host(catalog, name, &location.host))
-		return -ENOMEM;
-	locations->rows[locations->count++] = location;
-	return 0;
+	parts = catalog_bucket_parse(entry);
+	location.digests = parts.held;
+	location.count = parts.held_count;
+	err = number_host(catalog, name, &location.host);
+	if (!err)
+		err = append_location(&catalog->locations[bucket], &location);
+	/* What it has not read from its spool yet. */
+	location.live = false;
+	location.digests = parts.before;
+	location.count = parts.before_count;
+	return err ? err : append_location(&catalog->locations[bucket], &location);
 }
 
 static void count_digests(const struct catalog_model *model, void *arg)

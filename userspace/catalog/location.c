@@ -50,20 +50,41 @@ bool catalog_bucket_is_good(const struct catalog_entry *entry)
 {
 	const uint8_t *digests = (const uint8_t *)entry->value + BUCKET_HEADER;
 	char host[CATALOG_HOST_LEN];
-	size_t bucket, count;
+	struct catalog_bucket parts;
+	size_t bucket;
 
 	if (!catalog_bucket_split(entry->key, host, &bucket) || entry->size < BUCKET_HEADER ||
 	    (entry->size - BUCKET_HEADER) % CATALOG_DIGEST)
 		return false;
-	count = (entry->size - BUCKET_HEADER) / CATALOG_DIGEST;
-	for (size_t i = 0; i < count; i++) {
+	parts = catalog_bucket_parse(entry);
+	for (size_t i = 0; i < parts.held_count + parts.before_count; i++) {
 		const uint8_t *digest = digests + i * CATALOG_DIGEST;
 
 		if (catalog_bucket_of(digest) != bucket ||
-		    (i && memcmp(digest - CATALOG_DIGEST, digest, CATALOG_DIGEST) >= 0))
+		    (i && i != parts.held_count &&
+		     memcmp(digest - CATALOG_DIGEST, digest, CATALOG_DIGEST) >= 0))
 			return false;
 	}
 	return true;
+}
+
+struct catalog_bucket catalog_bucket_parse(const struct catalog_entry *entry)
+{
+	static const uint8_t zeroes[BUCKET_MARK];
+	const uint8_t *digests = (const uint8_t *)entry->value + BUCKET_HEADER;
+	size_t count = (entry->size - BUCKET_HEADER) / CATALOG_DIGEST;
+	struct catalog_bucket bucket = { .held = digests, .held_count = count };
+	const uint8_t *mark = digests + (count - 1) * CATALOG_DIGEST;
+	uint64_t held;
+
+	if (!count || memcmp(mark, zeroes, BUCKET_MARK))
+		return bucket;
+	held = catalog_bucket_generation(mark + BUCKET_MARK);
+	/* The mark itself is none. */
+	bucket.held_count = held < count ? (size_t)held : count - 1;
+	bucket.before_count = count - 1 - bucket.held_count;
+	bucket.before = digests + bucket.held_count * CATALOG_DIGEST;
+	return bucket;
 }
 
 size_t catalog_digest_place(const uint8_t *digests, size_t count, const uint8_t *digest,

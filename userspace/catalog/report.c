@@ -24,6 +24,7 @@
  */
 #define GATHER_US 250000
 #define RETRY_US 500000
+#define VIEW_US 20000
 #define BATCH_OPS 100
 #define BATCH_BYTES (CATALOG_TXN_BYTES / 2)
 
@@ -91,27 +92,41 @@ static void end_waiters(struct member *member, int err, const char *error)
  * Writing
  */
 
+static void put_number(uint8_t *bytes, uint64_t number)
+{
+	for (int i = 0; i < BUCKET_HEADER; i++)
+		bytes[i] = (uint8_t)(number >> 8 * i);
+}
+
+/* What was noted before follows, as far as there is room: all of it is read in the end. */
 static void put_bucket(struct catalog *catalog, struct catalog_batch *batch, size_t index,
 		       const uint8_t *digests, size_t count)
 {
 	struct member *member = &catalog->member;
-	uint64_t generation = member->host.generation;
-	size_t size = BUCKET_HEADER + count * CATALOG_DIGEST;
-	uint8_t *value;
+	const struct bucket *bucket = &member->buckets[index];
+	size_t room = count + 1 < BUCKET_MAX ? BUCKET_MAX - count - 1 : 0;
+	size_t before = bucket->before_count < room ? bucket->before_count : room;
+	size_t size = BUCKET_HEADER + (count + before + !!before) * CATALOG_DIGEST;
+	uint8_t *value, *end;
 
-	if (!count) {
+	if (!count && !before) {
 		catalog_batch_delete(batch, "%s/view/chunk/%s/%02zu", catalog->pool,
 				     member->host.name, index);
 		return;
 	}
-	value = malloc(size);
+	value = calloc(1, size);
 	if (!value) {
 		batch->err = -ENOMEM;
 		return;
 	}
-	for (int i = 0; i < BUCKET_HEADER; i++)
-		value[i] = (uint8_t)(generation >> 8 * i);
-	memcpy(value + BUCKET_HEADER, digests, count * CATALOG_DIGEST);
+	put_number(value, member->host.generation);
+	end = value + BUCKET_HEADER + count * CATALOG_DIGEST;
+	if (count)
+		memcpy(value + BUCKET_HEADER, digests, count * CATALOG_DIGEST);
+	if (before) {
+		memcpy(end, bucket->before, before * CATALOG_DIGEST);
+		put_number(end + before * CATALOG_DIGEST + BUCKET_MARK, count);
+	}
 	catalog_batch_put(batch, value, size, member->spooled ? 0 : member->lease,
 			  "%s/view/chunk/%s/%02zu", catalog->pool, member->host.name, index);
 	free(value);
@@ -134,28 +149,6 @@ void catalog_host_put(const struct catalog *catalog, struct catalog_batch *batch
 	else
 		batch->err = -ENOMEM;
 	free(text);
-}
-
-static void gather_dirty(struct catalog *catalog, struct catalog_batch *batch)
-{
-	struct member *member = &catalog->member;
-
-	if (member->host_dirty) {
-		catalog_host_put(catalog, batch, &member->host, member->lease);
-		member->host_dirty = false;
-		member->host_sent = true;
-	}
-	for (size_t i = 0; i < BUCKETS; i++) {
-		struct bucket *bucket = &member->buckets[i];
-
-		if (!bucket->dirty)
-			continue;
-		if (is_full(batch, bucket->count * CATALOG_DIGEST))
-			break;
-		put_bucket(catalog, batch, i, bucket->digests, bucket->count);
-		bucket->dirty = false;
-		bucket->sent = true;
-	}
 }
 
 /*
@@ -181,6 +174,89 @@ static size_t leave_out(uint8_t *to, const uint8_t *from, size_t count, const ui
 		kept++;
 	}
 	return kept;
+}
+
+static void forget_before(struct bucket *bucket)
+{
+	free(bucket->before);
+	bucket->before = NULL;
+	bucket->before_count = 0;
+	bucket->taken = bucket->taking = false;
+}
+
+/* Both or the second, in order; to has room for them. Returns how many. */
+static size_t join_notes(uint8_t *to, const struct catalog_bucket *notes, bool with_held)
+{
+	size_t i = with_held ? 0 : notes->held_count, j = 0, count = 0;
+
+	while (i < notes->held_count || j < notes->before_count) {
+		const uint8_t *held = notes->held + i * CATALOG_DIGEST;
+		const uint8_t *before = notes->before + j * CATALOG_DIGEST;
+		bool first = j == notes->before_count ||
+			     (i < notes->held_count && memcmp(held, before, CATALOG_DIGEST) < 0);
+
+		memcpy(to + count++ * CATALOG_DIGEST, first ? held : before, CATALOG_DIGEST);
+		i += first;
+		j += !first;
+	}
+	return count;
+}
+
+/*
+ * Before the first write of a bucket while the spool is being read: what was noted of it is
+ * written along. On the condition that it is what was seen.
+ */
+static void take_before(struct catalog *catalog, struct catalog_batch *batch, size_t index)
+{
+	struct member *member = &catalog->member;
+	struct bucket *bucket = &member->buckets[index];
+	const struct catalog_entry *entry;
+	struct catalog_bucket notes;
+	char key[CATALOG_KEY_MAX];
+
+	snprintf(key, sizeof(key), "%s/view/chunk/%s/%02zu", catalog->pool, member->host.name,
+		 index);
+	entry = catalog_entries_find(&catalog->view.entries, key);
+	catalog_batch_compare(batch, entry ? entry->revision : 0, "%s", key);
+	bucket->taken = bucket->taking = true;
+	/* What only memory held went with the process. */
+	if (!entry || !entry->noun || entry->lease)
+		return;
+	notes = catalog_bucket_parse(entry);
+	bucket->before = malloc((notes.held_count + notes.before_count) * CATALOG_DIGEST + 1);
+	if (!bucket->before) {
+		batch->err = -ENOMEM;
+		return;
+	}
+	bucket->before_count = join_notes(bucket->before, &notes,
+					  catalog_bucket_generation(entry->value) !=
+						  member->host.generation);
+	bucket->before_count = leave_out(bucket->before, bucket->before, bucket->before_count,
+					 bucket->digests, bucket->count);
+}
+
+static void gather_dirty(struct catalog *catalog, struct catalog_batch *batch)
+{
+	struct member *member = &catalog->member;
+
+	if (member->host_dirty) {
+		catalog_host_put(catalog, batch, &member->host, member->lease);
+		member->host_dirty = false;
+		member->host_sent = true;
+	}
+	for (size_t i = 0; i < BUCKETS; i++) {
+		struct bucket *bucket = &member->buckets[i];
+
+		if (!bucket->dirty)
+			continue;
+		if (member->restoring && !bucket->taken)
+			take_before(catalog, batch, i);
+		if (is_full(batch, (bucket->count + bucket->before_count) * CATALOG_DIGEST))
+			break;
+		put_bucket(catalog, batch, i, bucket->digests, bucket->count);
+		bucket->dirty = false;
+		bucket->sent = true;
+	}
 }
 
 /* Behind the last digest of the release that is in the same bucket as that one. */
@@ -223,30 +299,34 @@ static void gather_release(struct catalog *catalog, struct catalog_batch *batch,
 	release->sent = next - release->next;
 }
 
-static void remove_digest(struct bucket *bucket, const uint8_t *digest)
+static void remove_digest(uint8_t *digests, size_t *count, const uint8_t *digest)
 {
 	bool found;
-	size_t place = catalog_digest_place(bucket->digests, bucket->count, digest, &found);
-	uint8_t *at = bucket->digests + place * CATALOG_DIGEST;
+	size_t place = catalog_digest_place(digests, *count, digest, &found);
+	uint8_t *at = digests + place * CATALOG_DIGEST;
 
 	if (!found)
 		return;
-	bucket->count--;
-	memmove(at, at + CATALOG_DIGEST, (bucket->count - place) * CATALOG_DIGEST);
+	--*count;
+	memmove(at, at + CATALOG_DIGEST, (*count - place) * CATALOG_DIGEST);
 }
 
 static void mark_unsent(struct member *member)
 {
 	member->host_dirty |= member->host_sent;
-	for (size_t i = 0; i < BUCKETS; i++)
+	for (size_t i = 0; i < BUCKETS; i++) {
 		member->buckets[i].dirty |= member->buckets[i].sent;
+		/* It may be something else that was noted. */
+		if (member->buckets[i].taking)
+			forget_before(&member->buckets[i]);
+	}
 }
 
 static void mark_sent(struct member *member)
 {
 	member->host_sent = false;
 	for (size_t i = 0; i < BUCKETS; i++)
-		member->buckets[i].sent = false;
+		member->buckets[i].sent = member->buckets[i].taking = false;
 }
 
 static bool is_dirty(const struct member *member)
@@ -370,6 +450,12 @@ static int on_write(sd_event_source *source, uint64_t us, void *arg)
 		end_waiters(member, -ENOTCONN, "this host has not joined the pool");
 	if (member->state != CATALOG_JOINED || member->busy)
 		return 0;
+	/* What was noted of the spool has to be known before anything is written in its place. */
+	if (member->restoring && is_dirty(member) &&
+	    (!catalog->view.listed_us || catalog->view.step != CATALOG_VIEW_STEADY)) {
+		arm(member->write, VIEW_US);
+		return 0;
+	}
 	if (member->uncertain) {
 		member->busy = !catalog_member_refence(catalog);
 		if (!member->busy)
@@ -435,6 +521,8 @@ int catalog_hold(struct catalog *catalog, const uint8_t *digest)
 	memmove(at + CATALOG_DIGEST, at, (bucket->count - place) * CATALOG_DIGEST);
 	memcpy(at, digest, CATALOG_DIGEST);
 	bucket->count++;
+	if (bucket->before_count)
+		remove_digest(bucket->before, &bucket->before_count, digest);
 	bucket->dirty = true;
 	soon(catalog);
 	if (bucket->count == BUCKET_MAX)
@@ -448,7 +536,7 @@ int catalog_lose(struct catalog *catalog, const uint8_t *digest)
 
 	if (!catalog_holds(catalog, digest))
 		return -ENOENT;
-	remove_digest(bucket, digest);
+	remove_digest(bucket->digests, &bucket->count, digest);
 	bucket->dirty = true;
 	soon(catalog);
 	if (catalog->member.full)
@@ -592,10 +680,31 @@ void catalog_report_wake(struct catalog *catalog)
 
 void catalog_report_all(struct catalog *catalog)
 {
-	/* Also empty ones: an earlier generation may have left something. */
+	struct member *member = &catalog->member;
+
+	/*
+	 * Also empty ones: an earlier generation may have left something. But what it has left of a
+	 * spool that is being read is right until that has been.
+	 */
 	for (size_t i = 0; i < BUCKETS; i++)
-		catalog->member.buckets[i].dirty = true;
-	arm(catalog->member.write, 0);
+		if (!member->restoring || member->buckets[i].count || member->buckets[i].taken)
+			member->buckets[i].dirty = true;
+	arm(member->write, 0);
+}
+
+void catalog_set_restoring(struct catalog *catalog, bool restoring)
+{
+	struct member *member = &catalog->member;
+
+	if (member->restoring == restoring)
+		return;
+	member->restoring = restoring;
+	if (restoring)
+		return;
+	for (size_t i = 0; i < BUCKETS; i++)
+		forget_before(&member->buckets[i]);
+	if (member->state == CATALOG_JOINED)
+		catalog_report_all(catalog);
 }
 
 int catalog_report_open(struct catalog *catalog)
@@ -619,7 +728,9 @@ void catalog_report_close(struct catalog *catalog)
 
 	end_waiters(member, -ECANCELED, "the catalog is being closed");
 	sd_event_source_disable_unref(member->write);
-	for (size_t i = 0; i < BUCKETS; i++)
+	for (size_t i = 0; i < BUCKETS; i++) {
 		free(member->buckets[i].digests);
+		free(member->buckets[i].before);
+	}
 	memset(member->buckets, 0, sizeof(member->buckets));
 }

@@ -8,7 +8,10 @@
  *   view/model/MODEL       JSON, the record of a manifest
  *   view/upload/ID         the same, of one that is not committed
  *   view/chunk/HOST/NN     generation and sorted digests of bucket NN, with the lease
- *                          unless the host has a spool
+ *                          unless the host has a spool; while that is being read, those
+ *                          follow that earlier lives of the host have noted and this one
+ *                          has not read yet, and the number of the others (struct
+ *                          catalog_bucket)
  *   generation/HOST        JSON, how often that name was joined
  *   part/ID/NNNN           a manifest, cut
  *   forgotten              the host that was forgotten last
@@ -41,6 +44,14 @@ struct bucket {
 	size_t count, room;
 	bool dirty;
 	bool sent; /* in the write that is under way */
+	/*
+	 * While the spool is being read: what earlier lives have noted and this one does not hold,
+	 * sorted; taken from the view with the first write.
+	 */
+	uint8_t *before;
+	size_t before_count;
+	bool taken;  /* it was */
+	bool taking; /* by the write that is under way */
 };
 
 struct member {
@@ -48,6 +59,7 @@ struct member {
 	enum catalog_member_state state;
 	unsigned int ttl_s;
 	bool spooled;
+	bool restoring; /* the spool is being read: what was noted of it stays */
 	uint64_t memory_free; /* as this host says; what it offers is in host */
 	bool full; /* it holds as many chunks as can be written */
 	bool host_dirty, host_sent;
@@ -178,6 +190,16 @@ void catalog_forgettings_end(struct catalog *catalog);
 /* location.c */
 bool catalog_bucket_is_good(const struct catalog_entry *entry);
 uint64_t catalog_bucket_generation(const void *value);
+
+/* What is in the value of a bucket; both are sorted, and have nothing in common. */
+struct catalog_bucket {
+	const uint8_t *held, *before; /* by the life of that generation, and by earlier ones */
+	size_t held_count, before_count;
+};
+
+struct catalog_bucket catalog_bucket_parse(const struct catalog_entry *entry);
+/* Of before, at the end of the value: it is no digest of anything. */
+#define BUCKET_MARK 24 /* zeroes, and the number of held ones, little endian */
 /* Of a key, HOST/NN; host has room for CATALOG_HOST_LEN. */
 bool catalog_bucket_split(const char *key, char *host, size_t *bucket);
 /* Is every reference known? Errors as of catalog_garbage(). */

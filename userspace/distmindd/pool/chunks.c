@@ -107,6 +107,7 @@ static int join(struct chunks *chunks)
 
 	if (chunks->donates)
 		chunks->host.memory_free = room(chunks, &chunks->host.memory_longest);
+	catalog_set_restoring(chunks->catalog, chunks->spooler && !chunks->restore.ended);
 	err = catalog_join(chunks->catalog, &chunks->host, LEASE_S, chunks->spool != NULL);
 	if (err)
 		log_error("pool-not-joined", LOG_S("reason", strerror(-err)));
@@ -225,6 +226,9 @@ static void on_restore_ended(void *arg, int err)
 		return;
 	}
 	chunks->restore.under_way = false;
+	chunks->restore.ended = true;
+	if (chunks->catalog)
+		catalog_set_restoring(chunks->catalog, false);
 	if (!chunks->restore.skipped)
 		chunks->restore.err = 0;
 	log_info("spool-restored", LOG_U("chunks", chunks->restore.chunks),

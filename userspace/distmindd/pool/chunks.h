@@ -47,6 +47,7 @@ struct chunks {
 	 */
 	struct {
 		bool under_way;
+		bool ended; /* once, so that the catalog has been told of all of it */
 		uint64_t files; /* that there were when it began */
 		uint64_t chunks, bytes, skipped; /* so far */
 		uint64_t shortest; /* of those that were skipped for want of memory; 0: none was */

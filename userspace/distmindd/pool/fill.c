@@ -145,6 +145,14 @@ static int lacking(struct fill *fill, const struct model_chunk *chunk, char *rea
 			 rdma_looked(fill->chunks) ? "reads its spool" : "opens its RDMA device");
 		return -EAGAIN;
 	}
+	if (count && !holder.live && catalog_host_find(fill->chunks->catalog, holder.host) &&
+	    strcmp(holder.host, fill->chunks->host.name)) {
+		snprintf(reason, MEMORY_REASON_LEN,
+			 "chunk %s is held by %s, which has just started, and reads its spool: try "
+			 "again",
+			 text, holder.host);
+		return -EAGAIN;
+	}
 	/* What the catalog says of this host may be a moment old. */
 	if (!count || (count == 1 && !strcmp(holder.host, fill->chunks->host.name)))
 		snprintf(reason, MEMORY_REASON_LEN,
