@@ -10,6 +10,9 @@
  *   as long again  a process is killed, which gives the lane back. If others have the
  *                  queue too its handle stays, so the lane is taken from a process that
  *                  is dead. An engine none of whose lanes answers loses its gpu.
+ *   and again      a process that was killed may not end, because it waits in the kernel
+ *                  for what no signal interrupts. The lane is taken from it all the same: it
+ *                  does not come back to user space.
  *
  * A lane that was lent is in the hands of whoever asked for it. So that nobody can keep
  * others waiting like this again and again, with one process after the other, a user that
@@ -257,6 +260,19 @@ static bool is_dead(struct pid *pid)
 	return dead;
 }
 
+/* It has been killed, or ends by itself: none of its threads gets back to user space. */
+static bool is_dying(struct pid *pid)
+{
+	struct task_struct *leader;
+	bool dying;
+
+	rcu_read_lock();
+	leader = pid_task(pid, PIDTYPE_TGID);
+	dying = !leader || READ_ONCE(leader->signal->flags) & SIGNAL_GROUP_EXIT;
+	rcu_read_unlock();
+	return dying;
+}
+
 /* As a whole, and how often its first thread has left a processor. */
 static bool is_stopped(struct pid *pid, unsigned long *switches)
 {
@@ -374,7 +390,8 @@ bool distmind_ladder_check(struct distmind_sched *sched, u64 now, struct list_he
 			  lane->state.use != DISTMIND_LANE_KILLED) ||
 			 now - lane->failed_ns < limit_ns(sched, lane))
 			continue;
-		else if (is_dead(lane->pid))
+		else if (is_dead(lane->pid) || (lane->state.use == DISTMIND_LANE_KILLED &&
+						is_dying(lane->pid)))
 			distmind_grant_forsake(sched, lane, -ETIME, now);
 		else
 			kill_holder(sched, lane, now);

@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
+#include "importer/importer.h"
 #include "kselftest_harness.h"
 #include "library_test.h"
 
@@ -190,7 +191,15 @@ static uint64_t busy_ns(struct distmind_pool *pool, uint32_t id)
  * A process that has a lane and works, counting, until limit; what it does when it
  * is asked for the lane is for the caller to say.
  */
-enum manners { POLITE, DEAF };
+enum manners { POLITE, DEAF, ASLEEP };
+
+/* In the kernel, where no signal wakes it. */
+static void fall_asleep(void)
+{
+	struct importer_call sleep = { .op = IMPORTER_SLEEP, .value = 12000 };
+
+	call(open("/dev/distmind-test-importer", O_RDWR | O_CLOEXEC), IMPORTER_CALL, &sleep);
+}
 
 static pid_t holder(struct bed *bed, enum manners manners, uint64_t limit)
 {
@@ -208,6 +217,8 @@ static pid_t holder(struct bed *bed, enum manners manners, uint64_t limit)
 	    distmind_grant_begin(grant, 10000))
 		_exit(1);
 	shared[1] = 1;
+	if (manners == ASLEEP)
+		fall_asleep();
 	while (shared[0] < limit) {
 		usleep(1000);
 		shared[0]++;
@@ -346,6 +357,22 @@ TEST_F(grant, a_deaf_process_is_killed_and_the_gpu_lives)
 	ASSERT_EQ(0, meet_deaf(&self->bed, ~0ULL, &pid));
 	EXPECT_EQ(0, survives_killing(&self->bed, pid));
 	EXPECT_FALSE(saw_rung(self->bed.pool, DISTMIND_PREEMPT_RUNG_HOOK));
+}
+
+TEST_F(grant, who_cannot_even_be_killed_loses_the_lane_all_the_same)
+{
+	uint32_t gpu = distmind_engine_gpu(self->bed.gpu.engine);
+	pid_t pid;
+
+	ASSERT_EQ(0, distmind_pool_gpu_grace(self->bed.pool, gpu, SECOND / 100));
+	ASSERT_EQ(0, distmind_pool_gpu_hang(self->bed.pool, gpu, SECOND / 2));
+	pid = holder(&self->bed, ASLEEP, ~0ULL);
+	ASSERT_LT(0, WAIT_UNTIL(self->bed.shared[1]));
+	EXPECT_EQ(0, run_urgent(self->bed.urgent));
+	EXPECT_EQ(0, waitpid(pid, NULL, WNOHANG));
+	EXPECT_EQ(128 + SIGKILL, child_status(pid));
+	/* Nobody has lost anything by its end. */
+	EXPECT_EQ(0, run_urgent(self->bed.urgent));
 }
 
 /* How long an urgent job takes while a deaf process of nobody's has the lane; 0: it fails. */

@@ -7,6 +7,7 @@
  *
  * An open file has at most one attachment, guarded by importer->lock.
  */
+#include <linux/delay.h>
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
 #include <linux/dma-resv.h>
@@ -168,7 +169,10 @@ static long importer_ioctl(struct file *file, unsigned int cmd, unsigned long us
 	if (copy_from_user(&arg, (void __user *)user, sizeof(arg)))
 		return -EFAULT;
 	mutex_lock(&importer->lock);
-	if (arg.op == IMPORTER_ATTACH) {
+	if (arg.op == IMPORTER_SLEEP) {
+		msleep(arg.value);
+		err = 0;
+	} else if (arg.op == IMPORTER_ATTACH) {
 		err = importer->attachment ? -EBUSY : attach(importer, arg.value);
 	} else if (!importer->attachment) {
 		err = -EINVAL;

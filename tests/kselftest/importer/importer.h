@@ -15,6 +15,7 @@ enum importer_op {
 	IMPORTER_UNMAP,
 	IMPORTER_READ, /* value bytes at offset to data, by the DMA addresses */
 	IMPORTER_WRITE, /* value bytes at offset from data, by the DMA addresses */
+	IMPORTER_SLEEP, /* for value ms, also if the process is killed */
 };
 
 struct importer_call {
