@@ -13,7 +13,8 @@
  * Both queues must be of one gpu: another scheduler knows neither the tenant nor its share.
  * A capped tenant lends nothing: its cap would hold up the one that helps it. For the same
  * reason the entity of a helper goes back to its own tenant while the one whose place it has
- * is barred, or once it is capped; the place stays what it is.
+ * is barred, or has used more than its share so that the helper is better off by itself, or
+ * once it is capped; the place stays what it is.
  *
  * Of all that wait for one job the most urgent one lends, also if others join or leave: only
  * its place matters. It is found in O(log n) of those that wait, because each node of
@@ -418,7 +419,8 @@ static void set_own(struct distmind_queue *queue, const struct policy_entity *en
 	inherit->own.deadline_ns = U64_MAX;
 	if (settings_of(&inherit->own)->class != DISTMIND_CLASS_LATENCY)
 		return;
-	inherit->own.deadline_ns = entity->deadline_ns ? entity->deadline_ns :
+	/* As slo has it: nothing is due before its request began. */
+	inherit->own.deadline_ns = entity->deadline_ns ? max(entity->deadline_ns, begun) :
 		begun + min_t(u64, settings_of(&inherit->own)->objective_ns, S64_MAX);
 	heed_line(queue);
 }
@@ -446,6 +448,21 @@ static void set_place(struct distmind_queue *queue, const struct distmind_place 
 	inherit->place = *place;
 }
 
+/*
+ * Whether the queue is better off as one of its own tenant's: a latency tenant that has used
+ * more than its share is standard.
+ */
+static bool is_better_off(const struct distmind_queue *queue, const struct distmind_place *place)
+{
+	const struct policy_tenant *own = &queue->tenant->policy[queue->kind];
+
+	if (list_empty(&place->tenant->in_spent) || own->barred || own->settings.capped)
+		return false;
+	if (own->rank != DISTMIND_CLASS_STANDARD)
+		return own->rank > DISTMIND_CLASS_STANDARD;
+	return own->settings.share > settings_of(place)->share;
+}
+
 /* Its place, or whether the tenant of that can run anything, may be another. */
 static void place_entity(struct distmind_queue *queue, u64 now)
 {
@@ -455,7 +472,7 @@ static void place_entity(struct distmind_queue *queue, u64 now)
 	u64 deadline_ns = queue->inherit.deadline_ns;
 	u32 rank = queue->entity.tenant->rank;
 
-	if (tenant->barred || tenant->settings.capped)
+	if (tenant->barred || tenant->settings.capped || is_better_off(queue, place))
 		tenant = &queue->tenant->policy[queue->kind];
 	else if (place->depth)
 		deadline_ns = place->deadline_ns == U64_MAX ? 0 : place->deadline_ns;
@@ -707,7 +724,7 @@ void distmind_inherit_drop(struct distmind_queue *queue, u64 now)
 	distmind_inherit_stops(queue, now);
 }
 
-/* The tenant is barred or capped, or no longer, and with it those who have its place. */
+/* The tenant is barred, capped or beyond its share, or no longer: so are who have its place. */
 void distmind_inherit_place_guests(struct distmind_tenant *tenant, u64 now)
 {
 	struct distmind_queue *queue;

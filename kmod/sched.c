@@ -55,6 +55,17 @@ static u64 earlier(u64 a, u64 b)
 	return a && b ? min(a, b) : a + b;
 }
 
+static struct distmind_tenant *first_spent(struct distmind_sched *sched)
+{
+	return list_first_entry_or_null(&sched->spent, struct distmind_tenant, in_spent);
+}
+
+/* When it is to be seen whether the tenant is within its share again. */
+static u64 spent_until(const struct distmind_tenant *tenant)
+{
+	return tenant->spent_ns + POLICY_WINDOW_NS;
+}
+
 static void arm_timer(struct distmind_sched *sched, u64 now)
 {
 	u64 due = 0, look = 0;
@@ -67,6 +78,8 @@ static void arm_timer(struct distmind_sched *sched, u64 now)
 		look = earlier(look, distmind_ladder_look_at(sched, &sched->lanes[i], now));
 	}
 	due = earlier(due, distmind_ladder_lost_at(sched));
+	if (first_spent(sched))
+		due = earlier(due, spent_until(first_spent(sched)));
 	if (sched->room_due_ns)
 		due = earlier(due, max(sched->room_due_ns, sched->room_rest_ns));
 	/* Every job moves that: a timer that is set for earlier is left alone, and sets this. */
@@ -98,6 +111,7 @@ int distmind_sched_init(struct distmind_sched *sched, u32 compute, u32 copy, u32
 	INIT_LIST_HEAD(&sched->tenants);
 	INIT_LIST_HEAD(&sched->barred);
 	INIT_LIST_HEAD(&sched->kept);
+	INIT_LIST_HEAD(&sched->spent);
 	INIT_WORK(&sched->work, work_due);
 	distmind_room_init(sched);
 	hrtimer_setup(&sched->timer, timer_due, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
@@ -178,6 +192,7 @@ void distmind_sched_del(struct distmind_sched *sched, struct distmind_tenant *te
 		policy_tenant_exit(&sched->policy[kind], &tenant->policy[kind]);
 	list_del(&tenant->in_sched);
 	list_del(&tenant->in_barred);
+	list_del(&tenant->in_spent);
 	spin_unlock(&sched->lock);
 }
 
@@ -445,6 +460,52 @@ static bool give_lanes(struct distmind_sched *sched, u64 now)
 	return given;
 }
 
+static bool is_over(const struct distmind_tenant *tenant)
+{
+	int kind;
+
+	for (kind = 0; kind < DISTMIND_LANE__COUNT; kind++) {
+		if (tenant->policy[kind].over)
+			return true;
+	}
+	return false;
+}
+
+static void set_spent(struct distmind_sched *sched, struct distmind_tenant *tenant, u64 now)
+{
+	tenant->spent_ns = now;
+	list_move_tail(&tenant->in_spent, &sched->spent);
+}
+
+/*
+ * Who uses more than its share does so on lanes. Those that have its place are placed anew,
+ * and again when it is within its share: no more often than once in POLICY_WINDOW_NS each,
+ * since they may be many.
+ */
+static void note_spent(struct distmind_sched *sched, u64 now)
+{
+	struct distmind_tenant *tenant;
+	u32 i;
+
+	while ((tenant = first_spent(sched)) && now >= spent_until(tenant)) {
+		if (is_over(tenant)) {
+			set_spent(sched, tenant, now);
+			continue;
+		}
+		list_del_init(&tenant->in_spent);
+		distmind_inherit_place_guests(tenant, now);
+	}
+	for (i = 0; i < sched->lane_count; i++) {
+		if (!sched->lanes[i].job)
+			continue;
+		tenant = place_of(sched->lanes[i].job->queue);
+		if (!list_empty(&tenant->in_spent) || !is_over(tenant))
+			continue;
+		set_spent(sched, tenant, now);
+		distmind_inherit_place_guests(tenant, now);
+	}
+}
+
 /*
  * After anything has changed: give lanes away, ask others to yield, and give away what
  * that has set free. Each turn but the first fills a lane, so there are few of them.
@@ -457,6 +518,7 @@ void distmind_sched_dispatch(struct distmind_sched *sched, u64 now)
 	if (sched->error)
 		return;
 	distmind_room_advance(sched, now);
+	note_spent(sched, now);
 	give_lanes(sched, now);
 	do {
 		for (kind = 0; kind < DISTMIND_LANE__COUNT; kind++)

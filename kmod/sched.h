@@ -77,6 +77,8 @@ struct distmind_keeper {
  * @lanes_out: lanes on which nothing can run: they have failed, or have no thread yet
  * @barred: tenants that get no lane because of one that is out, see sched.c
  * @kept: tenants that get none until their queues have been sent to wait for room
+ * @spent: tenants of the latency class whose place is not lent for what is better off without,
+ *	because they have used more than their share; those first that were seen so first
  * @debts: what users have had too much whose tenants have gone, see debt.c
  * @stats: what happened
  * @told_out: lanes that had failed when those who watch the gpu were last told
@@ -107,6 +109,7 @@ struct distmind_sched {
 	u32 lanes_out;
 	struct list_head barred;
 	struct list_head kept;
+	struct list_head spent;
 	struct distmind_debt debts[DISTMIND_DEBTS_MAX];
 	struct distmind_sched_stats stats;
 	u32 told_out;

@@ -50,6 +50,7 @@ struct distmind_tenant *distmind_tenant_create(struct distmind_gpu *gpu,
 	INIT_LIST_HEAD(&tenant->room_queues);
 	INIT_LIST_HEAD(&tenant->guests);
 	INIT_LIST_HEAD(&tenant->in_barred);
+	INIT_LIST_HEAD(&tenant->in_spent);
 	spin_lock(&vgpu->lock);
 	settings = vgpu->settings;
 	spin_unlock(&vgpu->lock);

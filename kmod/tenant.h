@@ -35,6 +35,8 @@ struct distmind_vgpu;
  * @guests: queues of others that have its place, see inherit.c
  * @guest_count: how many, at most DISTMIND_GUESTS_MAX
  * @in_barred: in one of the scheduler's lists of those that get no lane, or empty
+ * @in_spent: in the scheduler's list of those that have used more than their share, or empty
+ * @spent_ns: when that was last seen to be so
  * @error: 0, or why all its queues have ended, or are about to
  */
 struct distmind_tenant {
@@ -56,6 +58,8 @@ struct distmind_tenant {
 	struct list_head guests;
 	u32 guest_count;
 	struct list_head in_barred;
+	struct list_head in_spent;
+	u64 spent_ns;
 	int error;
 };
 

@@ -326,6 +326,34 @@ TEST_F(inversion, what_is_submitted_for_who_waits_has_its_rank)
 	distmind_timeline_destroy(d.step);
 }
 
+/* One of class latency waits whose share is soon used up: beyond that it counts as standard. */
+TEST_F(inversion, who_helps_one_with_a_small_share_is_no_worse_off_for_that)
+{
+	struct tenant *helper, *other, *urgent;
+	struct distmind_timeline *step;
+	struct bed *bed = &self->bed;
+	uint64_t start;
+
+	ASSERT_EQ(0, bed_make(bed, 1, DISTMIND_ENGINE_YIELDS));
+	helper = add_tenant(bed, DISTMIND_CLASS_STANDARD, 800);
+	other = add_tenant(bed, DISTMIND_CLASS_STANDARD, 100);
+	urgent = add_tenant(bed, DISTMIND_CLASS_LATENCY, 1);
+	ASSERT_TRUE(helper && other && urgent);
+	ASSERT_EQ(0, distmind_timeline_import(urgent->vgpu, distmind_timeline_fd(helper->done),
+					      &step));
+	for (int i = 0; i < 4; i++)
+		ASSERT_EQ(0, submit(bed, other, 0, LONG));
+	ASSERT_EQ(0, await_running(bed, other));
+	start = now_ns();
+	ASSERT_EQ(0, submit(bed, helper, 0, 2 * HELP));
+	ASSERT_EQ(0, submit_waiting(bed, urgent, step, 1));
+	EXPECT_EQ(0, distmind_timeline_wait(helper->done, 1, 20000));
+	/* It has most of the lane by itself. */
+	EXPECT_GT(3 * 2 * HELP * (SECOND / 1000), now_ns() - start)
+		TH_LOG("it took %llu ms", (now_ns() - start) / 1000000ULL);
+	distmind_timeline_destroy(step);
+}
+
 #define CROWD 20 /* more than a submission looks at, and than lend their place at once */
 
 /* So many queues of the tenant's vgpu, each with a job that waits for what @steps say. */
