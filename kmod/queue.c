@@ -169,10 +169,9 @@ static void waiter_hold(struct distmind_timeline_waiter *waiter)
 	distmind_queue_get(container_of(waiter, struct distmind_queue, waiter));
 }
 
-static void waiter_reached(struct distmind_timeline_waiter *waiter, u32 *budget,
-			   struct list_head *ended)
+/* What its first job waited for is there, or has failed. With the waiter's reference. */
+static void go_on(struct distmind_queue *queue, struct list_head *ended)
 {
-	struct distmind_queue *queue = container_of(waiter, struct distmind_queue, waiter);
 	struct distmind_sched *sched = &queue->tenant->gpu->sched;
 	u64 now;
 
@@ -184,6 +183,26 @@ static void waiter_reached(struct distmind_timeline_waiter *waiter, u32 *budget,
 	distmind_sched_dispatch(sched, now);
 	spin_unlock(&sched->lock);
 	distmind_queue_put(queue);
+}
+
+static void go_on_later(struct distmind_chore *chore)
+{
+	LIST_HEAD(ended);
+
+	go_on(container_of(chore, struct distmind_queue, go_on), &ended);
+	distmind_job_end_all(&ended);
+}
+
+static void waiter_reached(struct distmind_timeline_waiter *waiter, u32 *budget,
+			   struct list_head *ended)
+{
+	struct distmind_queue *queue = container_of(waiter, struct distmind_queue, waiter);
+
+	if (ended)
+		go_on(queue, ended);
+	else
+		/* Not posted already: until that has run the queue waits for nothing else. */
+		distmind_account_post(queue->account, &queue->go_on);
 }
 
 /* It counts for @account. */
@@ -217,6 +236,7 @@ struct distmind_queue *distmind_queue_create(struct distmind_tenant *tenant,
 	INIT_LIST_HEAD(&queue->ended);
 	distmind_chore_init(&queue->settle, queue_settle);
 	distmind_chore_init(&queue->tell, tell);
+	distmind_chore_init(&queue->go_on, go_on_later);
 	mutex_init(&queue->eventfd_lock);
 	spin_lock(&sched->lock);
 	err = tenant->error;

@@ -39,7 +39,8 @@ struct vm_area_struct;
  * @line: the requests that its jobs belong to; nothing is added or taken out after @error
  * @inherit: whom it lends its place to by waiting, and whose it has
  * @waiter: waits for what the first job waits for
- * @waiting: @waiter is armed or about to be called
+ * @waiting: @waiter is armed or about to be called, or @go_on is to run
+ * @go_on: what it waited for is there, at the expense of who submits to it
  * @running: the first job is on a lane
  * @room: the first job waits for room in the heap, see room.c
  * @paused: its jobs were not advanced as far as they could be
@@ -71,6 +72,7 @@ struct distmind_queue {
 	struct distmind_inherit inherit;
 	struct distmind_timeline_waiter waiter;
 	bool waiting;
+	struct distmind_chore go_on;
 	bool running;
 	struct distmind_room room;
 	bool paused;

@@ -15,11 +15,11 @@
  * Whoever waits for a value, a queue, a process that sleeps or polls, an eventfd, is a
  * waiter in one tree. A signal takes out those whose value is reached and calls one at a
  * time, because a waiter that was called may arm itself again, here or elsewhere. It
- * calls as many as the signaller has a budget for: the rest is a chore of who has made
- * the timeline. A waiter does a bounded amount of work; what is not, as waking all that
- * wait for an eventfd, is a chore of who asked for it. What ends by a signal is
- * collected, not ended from within it, so that a chain of jobs costs a loop and not a
- * stack.
+ * calls as many as the signaller has a budget for: the rest is called by a chore of who has
+ * made the timeline, for which a queue does nothing but to post one of its own. A waiter does
+ * a bounded amount of work; what is not, as waking all that wait for an eventfd, is a chore of
+ * who asked for it. What ends by a signal is collected, not ended from within it, so that a
+ * chain of jobs costs a loop and not a stack.
  *
  * timeline->lock is taken inside a gpu's scheduler lock; nothing is called with it
  * held but hold() of a waiter.
@@ -292,12 +292,21 @@ static void call_all(struct distmind_timeline *timeline)
 	distmind_job_end_all(&ended);
 }
 
+/* Some of those that a signal left: what they do is at their own expense. */
 static void call_rest(struct distmind_chore *chore)
 {
 	struct distmind_timeline *timeline = container_of(chore, struct distmind_timeline, chore);
+	struct distmind_timeline_waiter *waiter = NULL;
+	u32 i, none = 0;
 
-	call_all(timeline);
-	distmind_timeline_put(timeline);
+	for (i = 0; i < DISTMIND_ENDS_AT_ONCE; i++) {
+		waiter = next_waiter(timeline, true);
+		if (!waiter)
+			break;
+		waiter->reached(waiter, &none, NULL);
+	}
+	if (!waiter || !distmind_account_post(timeline->account, &timeline->chore))
+		distmind_timeline_put(timeline);
 }
 
 /*

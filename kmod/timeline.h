@@ -21,7 +21,8 @@ struct distmind_timeline;
  * @hold: called under the timeline's lock just before the waiter is taken out
  *	of the tree: keeps whatever @reached needs alive; may be NULL
  * @reached: called without a lock, once; does a bounded amount of work, and takes what
- *	exceeds that of a queue from *budget; what ends by it goes to @ended
+ *	exceeds that of a queue from *budget; what ends by it goes to @ended. If that is NULL
+ *	it is at somebody else's expense, and does as little as it can
  */
 struct distmind_timeline_waiter {
 	struct rb_node node;
