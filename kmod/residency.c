@@ -496,7 +496,7 @@ int distmind_residency_look(struct distmind_gpu *gpu, const struct distmind_job 
 }
 
 /* The gpu that it is for at the moment, with a reference. */
-static struct distmind_gpu *get_gpu(struct distmind_buffer *buffer)
+static struct distmind_gpu *buffer_get_gpu(struct distmind_buffer *buffer)
 {
 	struct distmind_gpu *gpu;
 
@@ -510,7 +510,7 @@ static struct distmind_gpu *get_gpu(struct distmind_buffer *buffer)
 /* Have those jobs yield that use it on the gpu that its vgpu has left. Without any lock. */
 void distmind_residency_ask_users(struct distmind_buffer *buffer)
 {
-	struct distmind_gpu *gpu = get_gpu(buffer);
+	struct distmind_gpu *gpu = buffer_get_gpu(buffer);
 	struct distmind_sched *sched = &gpu->sched;
 	u64 now;
 	u32 i, j;
@@ -599,7 +599,7 @@ struct distmind_gpu *distmind_residency_lock(struct distmind_buffer *buffer)
 	struct distmind_gpu *gpu;
 
 	for (;;) {
-		gpu = get_gpu(buffer);
+		gpu = buffer_get_gpu(buffer);
 		if (mutex_lock_killable(&gpu->heap.lock)) {
 			distmind_gpu_put(gpu);
 			return ERR_PTR(-EINTR);

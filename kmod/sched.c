@@ -49,6 +49,8 @@
 
 /* Queues that a pick sends to wait for room, without a try; see room.c. */
 #define KEPT_AT_ONCE	8
+/* Tenants whose guests are placed anew in a dispatch; the timer sees to the others at once. */
+#define SPENT_AT_ONCE	4
 
 static u64 earlier(u64 a, u64 b)
 {
@@ -460,7 +462,7 @@ static bool give_lanes(struct distmind_sched *sched, u64 now)
 	return given;
 }
 
-static bool is_over(const struct distmind_tenant *tenant)
+static bool tenant_is_over(const struct distmind_tenant *tenant)
 {
 	int kind;
 
@@ -487,8 +489,11 @@ static void note_spent(struct distmind_sched *sched, u64 now)
 	struct distmind_tenant *tenant;
 	u32 i;
 
-	while ((tenant = first_spent(sched)) && now >= spent_until(tenant)) {
-		if (is_over(tenant)) {
+	for (i = 0; i < SPENT_AT_ONCE; i++) {
+		tenant = first_spent(sched);
+		if (!tenant || now < spent_until(tenant))
+			break;
+		if (tenant_is_over(tenant)) {
 			set_spent(sched, tenant, now);
 			continue;
 		}
@@ -499,7 +504,7 @@ static void note_spent(struct distmind_sched *sched, u64 now)
 		if (!sched->lanes[i].job)
 			continue;
 		tenant = place_of(sched->lanes[i].job->queue);
-		if (!list_empty(&tenant->in_spent) || !is_over(tenant))
+		if (!list_empty(&tenant->in_spent) || !tenant_is_over(tenant))
 			continue;
 		set_spent(sched, tenant, now);
 		distmind_inherit_place_guests(tenant, now);
