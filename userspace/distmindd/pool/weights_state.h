@@ -41,6 +41,9 @@ struct weights_use {
 struct resident *weights_find_resident(const struct weights_device *device,
 				       const struct manifest *manifest);
 
+/* One that has ended well says how fast loads are. */
+void weights_learn_rates(struct weights *weights, const struct resident *resident);
+
 /* Loads, of which some wait (weights.h). */
 void weights_loads_add(struct weights *weights, struct resident *resident,
 		       const struct weights_request *request);
