@@ -12,7 +12,7 @@
 #   make check-debug  guest tests on a kernel with KASAN, lockdep, kmemleak
 #   make check-smp  the same on several CPUs, in QEMU: slow
 #   make check-kills  programs killed at random; KILLS=10000, K=uml-debug
-#   make bench      the benchmarks
+#   make bench      the benchmarks; PART="native uml 6.12 isolation load push" for some
 #   make fuzz       the parsers, ten minutes each
 #   make vm         a shell in a guest; K=6.12|6.1|uml|uml-debug|smp
 #   make lint       what can be said of the source without running it

@@ -9,19 +9,16 @@
  *                                    TIMELINE_{CREATE,DESTROY,EXPORT,IMPORT}, mmap
  *   an exported timeline    holder   TIMELINE_{WAIT,SIGNAL,FAIL,WATCH,POLL}, mmap, poll
  *
- * The file descriptors that DISTMIND_IOC_ACQUIRE returns answer to the same
- * calls as an open /dev/distmind/vgpuN.
+ * What DISTMIND_IOC_ACQUIRE returns answers to the same calls as an open vgpuN.
  *
  * Rules that hold for every call:
  *
- *  - Fields are of fixed width, padding is explicit, and the structures have
- *    the same layout in 32-bit and 64-bit processes.
+ *  - Fields have a fixed width, padding is explicit: one layout for 32 and 64 bit.
  *  - Reserved fields and unknown flags must be zero: EINVAL otherwise.
  *  - Structures only ever grow at their end, and the size is part of the
  *    ioctl number. A module that is newer than the caller reads the missing
  *    tail as zero. A module that is older accepts a longer structure as long
  *    as the tail that it does not know is zero, and says E2BIG otherwise.
- *    So an old library works on a new module and the reverse.
  *  - An error leaves the caller's structure untouched, with two exceptions:
  *    ACQUIRE fills in @reason, and SUBMIT @failed.
  *
@@ -115,8 +112,8 @@ struct distmind_query {
  * @reason: out, why the claim was refused, in words
  *
  * The wait ends with an answer, at its deadline, or by a fatal signal. Each
- * descriptor is the lease of its vgpu: when its last copy is closed the vgpu
- * and everything that belongs to it is released.
+ * descriptor is the lease of its vgpu: when its last copy is closed and nothing
+ * is mapped through it any more, the vgpu and all that belongs to it is released.
  *
  * Errors: ETIMEDOUT no answer within @timeout_ms; EAGAIN the caller has too
  * many claims under way; any errno that the daemon chose for its refusal,
