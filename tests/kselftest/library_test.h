@@ -92,4 +92,17 @@ static inline int library_vgpu_create(struct distmind_pool *pool,
 	return err ? err : library_vgpu_open(record->id, vgpu);
 }
 
+/* Until the queue's first job waits for room in the heap, for at most 20 s; whether it does. */
+static inline bool library_waits_for_room(struct distmind_queue *queue)
+{
+	struct distmind_queue_room room;
+
+	for (int i = 0; i < 20000; i++) {
+		if (!distmind_queue_room(queue, &room) && room.waited_ns)
+			return true;
+		usleep(1000);
+	}
+	return false;
+}
+
 #endif /* LIBRARY_TEST_H */

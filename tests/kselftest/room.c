@@ -379,19 +379,6 @@ TEST_F(room, who_has_the_room_of_a_latency_job_is_asked_for_it)
 	EXPECT_LE(asks ? 10 : 0, __atomic_load_n(&yields, __ATOMIC_SEQ_CST));
 }
 
-/* Until its job waits for room, for at most 20 s. */
-static bool waits_for_room(struct tenant *tenant)
-{
-	struct distmind_queue_room room;
-
-	for (int i = 0; i < 20000; i++) {
-		if (!distmind_queue_room(tenant->queue, &room) && room.waited_ns)
-			return true;
-		usleep(1000);
-	}
-	return false;
-}
-
 #define HOPELESS 12
 
 /* Those of the crowd wait for one of a higher class, which does not make way for them. */
@@ -411,7 +398,7 @@ TEST_F(room, those_for_whom_nobody_makes_way_keep_no_latency_job_from_its_room)
 		ASSERT_EQ(0, tenant_start(self, &crowd[i], 0, DISTMIND_CLASS_BEST_EFFORT,
 					  HEAP / 2));
 		ASSERT_EQ(0, submit(self, &crowd[i], OP_SHORT, crowd[i].buffer));
-		ASSERT_TRUE(waits_for_room(&crowd[i]));
+		ASSERT_TRUE(library_waits_for_room(crowd[i].queue));
 	}
 	for (int i = 0; i < 5; i++) {
 		start = now_ns();
@@ -723,7 +710,7 @@ TEST_F(room, one_that_a_pin_keeps_out_does_not_keep_another_of_its_tenant_from_b
 	ASSERT_TRUE(have_started(1));
 	first = own->queue;
 	ASSERT_EQ(0, submit(self, own, OP_SHORT, large));
-	ASSERT_TRUE(waits_for_room(own));
+	ASSERT_TRUE(library_waits_for_room(own->queue));
 	ASSERT_EQ(0, distmind_queue_create(own->vgpu, DISTMIND_LANE_COMPUTE, 1, &own->queue));
 	/* Its value is behind that of the first, which is to fail no sooner than in 10 s. */
 	ASSERT_EQ(0, submit(self, own, OP_SHORT, own->buffer));
@@ -751,11 +738,11 @@ TEST_F(room, who_gets_the_place_of_a_latency_job_while_it_waits_for_room_is_serv
 	ASSERT_TRUE(have_started(1));
 	first = helper->queue;
 	ASSERT_EQ(0, submit(self, helper, OP_SHORT, helper->buffer));
-	ASSERT_TRUE(waits_for_room(helper));
+	ASSERT_TRUE(library_waits_for_room(helper->queue));
 	ASSERT_EQ(0, distmind_queue_create(helper->vgpu, DISTMIND_LANE_COMPUTE, 1,
 					   &helper->queue));
 	ASSERT_EQ(0, submit(self, helper, OP_SHORT, helper->buffer));
-	ASSERT_TRUE(waits_for_room(helper));
+	ASSERT_TRUE(library_waits_for_room(helper->queue));
 	ASSERT_EQ(0, distmind_timeline_import(urgent->vgpu, distmind_timeline_fd(helper->done),
 					      &work));
 	distmind_batch_clear(self->batch);

@@ -227,19 +227,6 @@ static void note_blocks(void)
 		holders[i].blocks_before = __atomic_load_n(&holders[i].blocks, __ATOMIC_SEQ_CST);
 }
 
-/* Until its job waits for room; whether it does. */
-static bool waits_for_room(struct tenant *tenant)
-{
-	struct distmind_queue_room room;
-
-	for (int i = 0; i < 20000; i++) {
-		if (!distmind_queue_room(tenant->queue, &room) && room.waited_ns)
-			return true;
-		usleep(1000);
-	}
-	return false;
-}
-
 /* How many blocks others ran until it is done; more than @limit: it is not. */
 static uint64_t await(struct tenant *tenant, uint64_t limit)
 {
@@ -330,7 +317,7 @@ TEST_F_TIMEOUT(room_property, a_latency_job_gets_its_room_within_the_bound, 240)
 			size = free + UNIT * (1 + below((UNITS * UNIT - free) / UNIT));
 			ASSERT_EQ(0, tenant_start(self, &self->urgent, DISTMIND_CLASS_LATENCY, size,
 						  OP_SHORT));
-			ASSERT_TRUE(waits_for_room(&self->urgent));
+			ASSERT_TRUE(library_waits_for_room(self->urgent.queue));
 			for (int i = 0; i < HOLDERS; i++) {
 				if (holders[i].deaf && !holders[i].ended)
 					ASSERT_EQ(0, holder_end(&holders[i]));
