@@ -27,6 +27,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../../userspace/common/checksum.h"
 #include "../../userspace/memory/loader.h"
 #include "../../userspace/memory/donor.h"
 #include "../../userspace/memory/registration.h"
@@ -148,7 +149,7 @@ static int serve(const char *address)
 			bench_die("the donor has no room");
 		memcpy(chunk->data, image.bytes + image.chunks[i].offset, image.chunks[i].size);
 		if (memory_arena_seal(arena, chunk, image.chunks[i].digest.bytes,
-				      model_checksum(chunk->data, chunk->length)))
+				      chunk_checksum(chunk->data, chunk->length)))
 			bench_die("the donor refuses a chunk");
 	}
 	if (memory_fabric_open(&fabric, address, reason) ||
@@ -221,7 +222,7 @@ static void describe_pieces(struct load *load)
 		}
 		memcpy(piece->digest, chunk->digest.bytes, MEMORY_DIGEST_LEN);
 		piece->length = chunk->size;
-		piece->checksum = model_checksum(load->image.bytes + chunk->offset, chunk->size);
+		piece->checksum = chunk_checksum(load->image.bytes + chunk->offset, chunk->size);
 		piece->address = (uintptr_t)load->memory + chunk->offset;
 		piece->lkey = load->registration.lkey;
 		piece->group = load->groups;

@@ -141,8 +141,8 @@ static struct memory_transfer *load(FIXTURE_DATA(memory) *self, const char *cons
 	for (int i = 0; i < CHUNKS; i++) {
 		memcpy(pieces[i].digest, self->chunks.digests[i], MEMORY_DIGEST_LEN);
 		pieces[i].length = self->chunks.lengths[i];
-		pieces[i].checksum = memory_checksum(self->chunks.bytes + self->chunks.offsets[i],
-						     self->chunks.lengths[i]);
+		pieces[i].checksum = chunk_checksum(self->chunks.bytes + self->chunks.offsets[i],
+						    self->chunks.lengths[i]);
 		pieces[i].address = (uintptr_t)self->target + self->chunks.offsets[i];
 		pieces[i].lkey = self->registration.lkey;
 		pieces[i].group = i / GROUP;

@@ -106,7 +106,7 @@ static inline int fill(struct memory_arena *arena, const struct chunks *chunks, 
 			return err;
 		memcpy(chunk->data, chunks->bytes + chunks->offsets[i], chunks->lengths[i]);
 		err = memory_arena_seal(arena, chunk, chunks->digests[i],
-					memory_checksum(chunk->data, chunk->length));
+					chunk_checksum(chunk->data, chunk->length));
 		if (err)
 			return err;
 	}

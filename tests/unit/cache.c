@@ -2,6 +2,7 @@
 /* The cache of chunks in the memory of a host: what it keeps, and what has to go. */
 #include "unit.h"
 
+#include "../../userspace/common/checksum.h"
 #include "../../userspace/distmindd/pool/cache.h"
 
 #include <errno.h>
@@ -33,7 +34,7 @@ static struct model_chunk make(uint32_t number)
 	memset(bytes, (int)number, sizeof(bytes));
 	memcpy(bytes, &number, sizeof(number));
 	assert_int_equal(model_digest_make(bytes, sizeof(bytes), &chunk.digest), 0);
-	chunk.checksum = model_checksum(bytes, sizeof(bytes));
+	chunk.checksum = chunk_checksum(bytes, sizeof(bytes));
 	return chunk;
 }
 
@@ -251,7 +252,7 @@ static int keep_hot(struct cache *cache, uint32_t number, uint32_t size, uint64_
 
 	wanted.size = size;
 	assert_int_equal(model_digest_make(bytes, size, &wanted.digest), 0);
-	wanted.checksum = model_checksum(bytes, size);
+	wanted.checksum = chunk_checksum(bytes, size);
 	for (uint64_t i = 0; i < 10; i++)
 		assert_null(cache_pin(cache, &wanted, (second + i) * SECOND));
 	return cache_keep(cache, &wanted, bytes, second * SECOND, (second + 9) * SECOND);
@@ -267,7 +268,7 @@ static void fill_with_small(struct cache *cache, struct model_chunk *small)
 		small[i] = make(i);
 		small[i].size = SMALL;
 		assert_int_equal(model_digest_make(bytes, SMALL, &small[i].digest), 0);
-		small[i].checksum = model_checksum(bytes, SMALL);
+		small[i].checksum = chunk_checksum(bytes, SMALL);
 		assert_null(cache_pin(cache, &small[i], SECOND));
 		assert_int_equal(cache_keep(cache, &small[i], bytes, SECOND, SECOND), 0);
 	}

@@ -3,6 +3,7 @@
  * Chunks that are freed while they are on their way to the disk, and what then becomes of
  * others with the same bytes; and chunks that other hosts say are damaged.
  */
+#include "../../userspace/common/checksum.h"
 #include "disk_fake.h"
 #include "service_bed.h"
 
@@ -54,7 +55,7 @@ static void add(struct told *told)
 	struct model_digest digest = digest_of_bytes();
 	int fd = message_memfd(bytes, sizeof(bytes));
 	struct chunks_bytes said = {
-		.checksum = model_checksum(bytes, sizeof(bytes)),
+		.checksum = chunk_checksum(bytes, sizeof(bytes)),
 		.source = chunks_source_create(fd),
 	};
 
@@ -210,7 +211,7 @@ static void a_complaint_does_not_hit_what_came_after(void **state)
 	assert_int_equal(memory_arena_allocate(chunks->arena, sizeof(bytes), &chunk), 0);
 	memcpy(chunk->data, bytes, sizeof(bytes));
 	assert_int_equal(memory_arena_seal(chunks->arena, chunk, digest.bytes,
-					   model_checksum(bytes, sizeof(bytes))),
+					   chunk_checksum(bytes, sizeof(bytes))),
 			 0);
 	wait_until(!chunks->examination.count);
 	assert_int_equal(chunks->damaged, 0);

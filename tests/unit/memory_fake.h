@@ -268,7 +268,7 @@ static inline bool check_all(struct fake *fake)
 		if (check.kind == MEMORY_CHECK_DIGEST)
 			good = memory_digest_matches(check.data, check.length, check.digest);
 		else
-			good = memory_checksum(check.data, check.length) == check.checksum;
+			good = chunk_checksum(check.data, check.length) == check.checksum;
 		memory_reader_checked(fake->reader, &check, good, fake->now);
 		fake_run(fake);
 		any = true;
@@ -334,7 +334,7 @@ static inline struct memory_load *fake_load(struct fake *fake, uint32_t first, u
 		memset(piece, 0, sizeof(*piece));
 		memcpy(piece->digest, fake->digests[first + i], MEMORY_DIGEST_LEN);
 		piece->length = fake->lengths[first + i];
-		piece->checksum = memory_checksum(fake->chunks[first + i], piece->length);
+		piece->checksum = chunk_checksum(fake->chunks[first + i], piece->length);
 		piece->address = (uintptr_t)fake->memory[first + i];
 		piece->group = i / per_group;
 		while (*digits)

@@ -61,7 +61,7 @@ static void store(struct bed *bed, uint8_t byte, uint8_t *digest)
 	memset(data, byte, LEN);
 	assert_true(EVP_Digest(data, LEN, digest, NULL, EVP_sha256(), NULL));
 	memcpy(chunk.digest, digest, MEMORY_DIGEST_LEN);
-	chunk.checksum = memory_checksum(data, LEN);
+	chunk.checksum = chunk_checksum(data, LEN);
 	memory_spool_store(bed->spool, &item, 1);
 	assert_int_equal(item.err, 0);
 }

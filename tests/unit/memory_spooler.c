@@ -99,7 +99,7 @@ static void make_chunks(void)
 		memset(chunk->data, i + 1, LEN);
 		assert_true(EVP_Digest(chunk->data, LEN, digest, NULL, EVP_sha256(), NULL));
 		assert_int_equal(memory_arena_seal(bed.arena, chunk, digest,
-						   memory_checksum(chunk->data, LEN)),
+						   chunk_checksum(chunk->data, LEN)),
 				 0);
 		assert_int_equal(memory_arena_pin(bed.arena, digest, &bed.chunks[i]), 0);
 	}

@@ -188,7 +188,7 @@ static bool is_whole(const struct sample *sample, uint32_t chunk)
 	if (memory_arena_pin(bed.models->chunks.arena,
 			     sample->image.manifest.chunks[chunk].digest.bytes, &copy))
 		return false;
-	whole = memory_checksum(copy->data, copy->length) == copy->checksum;
+	whole = chunk_checksum(copy->data, copy->length) == copy->checksum;
 	memory_arena_unpin(bed.models->chunks.arena, copy);
 	return whole && is_held(sample, chunk);
 }

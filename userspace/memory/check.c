@@ -3,12 +3,6 @@
 
 #include <openssl/evp.h>
 #include <string.h>
-#include <xxhash.h>
-
-uint64_t memory_checksum(const void *data, uint64_t length)
-{
-	return XXH3_64bits(data, length);
-}
 
 bool memory_digest_matches(const void *data, uint64_t length,
 			   const uint8_t digest[MEMORY_DIGEST_LEN])

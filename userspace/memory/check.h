@@ -8,12 +8,12 @@
 #ifndef DISTMIND_MEMORY_CHECK_H
 #define DISTMIND_MEMORY_CHECK_H
 
+#include "../common/checksum.h"
 #include "wire.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-uint64_t memory_checksum(const void *data, uint64_t length);
 /* Also false if libcrypto has no SHA-256. */
 bool memory_digest_matches(const void *data, uint64_t length,
 			   const uint8_t digest[MEMORY_DIGEST_LEN]);

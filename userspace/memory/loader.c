@@ -93,7 +93,7 @@ static bool check(struct memory_loader *loader, const struct memory_reader_check
 	if (check->kind == MEMORY_CHECK_DIGEST)
 		good = memory_digest_matches(check->data, check->length, check->digest);
 	else
-		good = memory_checksum(check->data, check->length) == check->checksum;
+		good = chunk_checksum(check->data, check->length) == check->checksum;
 	pthread_mutex_lock(&loader->fabric->lock);
 	loader->hashing = false;
 	pthread_cond_signal(&loader->hashed);

@@ -206,7 +206,7 @@ static int read_chunk(int fd, struct memory_arena *arena, allocate_chunk allocat
 	struct trailer trailer;
 	struct iovec parts[2];
 	struct stat stat;
-	uint64_t checksum;
+	uint64_t actual;
 	int err;
 
 	if (fstat(fd, &stat))
@@ -221,11 +221,11 @@ static int read_chunk(int fd, struct memory_arena *arena, allocate_chunk allocat
 	parts[1] = (struct iovec){ &trailer, sizeof(trailer) };
 	err = read_all(fd, parts, 2);
 	if (!err) {
-		checksum = memory_checksum(chunk->data, chunk->length);
+		actual = chunk_checksum(chunk->data, chunk->length);
 		err = -EBADMSG;
 		if (!memcmp(trailer.magic, TRAILER, sizeof(trailer.magic)) &&
-		    le64toh(trailer.checksum) == checksum)
-			err = memory_arena_seal(arena, chunk, restored->digest, checksum);
+		    le64toh(trailer.checksum) == actual)
+			err = memory_arena_seal(arena, chunk, restored->digest, actual);
 	}
 	if (err)
 		memory_arena_abandon(arena, chunk);

@@ -7,7 +7,6 @@
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 /* A tensor has no more pieces than this as long as they are not the largest. */
 #define PIECES 192
@@ -18,11 +17,6 @@
 int model_digest_make(const void *data, size_t size, struct model_digest *digest)
 {
 	return EVP_Digest(data, size, digest->bytes, NULL, EVP_sha256(), NULL) ? 0 : -EIO;
-}
-
-uint64_t model_checksum(const void *data, size_t size)
-{
-	return XXH3_64bits(data, size);
 }
 
 bool model_digest_equal(const struct model_digest *a, const struct model_digest *b)

@@ -59,8 +59,6 @@ void model_digest_format(const struct model_digest *digest, char text[MODEL_DIGE
 /* 64 digits in lower case. -EINVAL. */
 int model_digest_parse(const char *text, struct model_digest *digest);
 
-uint64_t model_checksum(const void *data, size_t size);
-
 /*
  * Where tensors of these sizes stand in the image, and its chunks, without
  * digests; *chunks is the caller's to free. -ERANGE: too large; -ENOMEM.

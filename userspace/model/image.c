@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "image.h"
 
+#include "../common/checksum.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,6 +215,6 @@ int model_image_digest(struct model_image *image, uint32_t chunk)
 	struct model_chunk *described = &image->manifest.chunks[chunk];
 	const void *bytes = model_image_chunk(image, chunk);
 
-	described->checksum = model_checksum(bytes, described->size);
+	described->checksum = chunk_checksum(bytes, described->size);
 	return model_digest_make(bytes, described->size, &described->digest);
 }

@@ -144,7 +144,7 @@ static void make_real(struct model_manifest *model, const struct shape *shape)
 	for (uint32_t i = 0; i < shape->chunks; i++) {
 		fill_chunk(bytes, shape, i);
 		model_digest_make(bytes, CHUNK, &model->chunks[i].digest);
-		model->chunks[i].checksum = memory_checksum(bytes, CHUNK);
+		model->chunks[i].checksum = chunk_checksum(bytes, CHUNK);
 	}
 }
 

@@ -337,7 +337,7 @@ int cache_keep(struct cache *cache, const struct model_chunk *wanted, const void
 		return err;
 	memcpy(memory->data, bytes, chunk->size);
 	err = -EBADMSG;
-	if (memory_checksum(memory->data, chunk->size) == wanted->checksum)
+	if (chunk_checksum(memory->data, chunk->size) == wanted->checksum)
 		err = memory_arena_seal(cache->arena, memory, chunk->digest.bytes,
 					wanted->checksum);
 	if (err) {

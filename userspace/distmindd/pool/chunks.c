@@ -600,7 +600,7 @@ static void arrival_work(struct worker_job *job)
 	arrival->err = arrival->bytes.source ? read_bytes(arrival) : 0;
 	if (arrival->err)
 		return;
-	if (memory_checksum(chunk->data, chunk->length) != arrival->bytes.checksum ||
+	if (chunk_checksum(chunk->data, chunk->length) != arrival->bytes.checksum ||
 	    !memory_digest_matches(chunk->data, chunk->length, arrival->bytes.digest))
 		arrival->err = -EBADMSG;
 }
@@ -699,7 +699,7 @@ bool chunks_suspect(struct chunks *chunks, const uint8_t *digest, bool sure)
 
 	if (memory_arena_pin(chunks->arena, digest, &chunk))
 		return true;
-	good = !sure && memory_checksum(chunk->data, chunk->length) == chunk->checksum;
+	good = !sure && chunk_checksum(chunk->data, chunk->length) == chunk->checksum;
 	memory_arena_unpin(chunks->arena, chunk);
 	if (good)
 		return false;
@@ -723,7 +723,7 @@ static void examine(struct worker_job *job)
 	struct chunks_examination *examination = (struct chunks_examination *)job;
 	const struct memory_chunk *chunk = examination->chunks[0];
 
-	examination->good = memory_checksum(chunk->data, chunk->length) == chunk->checksum;
+	examination->good = chunk_checksum(chunk->data, chunk->length) == chunk->checksum;
 }
 
 /* Not another one with the same digest, that came when this one was freed. */

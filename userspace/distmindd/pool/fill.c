@@ -574,7 +574,7 @@ static bool is_right(const struct fill *fill, const struct model_chunk *chunk, c
 {
 	if (fill->request.verify)
 		return memory_digest_matches(bytes, chunk->size, chunk->digest.bytes);
-	return memory_checksum(bytes, chunk->size) == chunk->checksum;
+	return chunk_checksum(bytes, chunk->size) == chunk->checksum;
 }
 
 /* Whoever had it does not give it to anybody any more. */
