@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <distmind.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,28 +55,36 @@ void bench_report(const char *name, double value, const char *unit, const char *
 	fflush(stdout);
 }
 
+static void measure_both(const struct bench *bench, double *ours, double *theirs, bool swapped)
+{
+	if (swapped)
+		*theirs = bench->theirs(bench->arg);
+	*ours = bench->ours(bench->arg);
+	if (!swapped)
+		*theirs = bench->theirs(bench->arg);
+}
+
+/*
+ * The ratio is that of each round, of which the median counts: a machine whose speed changes
+ * from one second to the next changes both sides of a round alike. Who goes first alternates.
+ */
 void bench_run(const struct bench *bench)
 {
 	double *ours = calloc(bench->rounds, sizeof(*ours));
 	double *theirs = calloc(bench->rounds, sizeof(*theirs));
-	double a, b, ratio;
+	double *ratios = calloc(bench->rounds, sizeof(*ratios));
+	double allowance = bench->allowance ? bench->allowance : 1, a, b;
 
-	if (!ours || !theirs)
+	if (!ours || !theirs || !ratios)
 		bench_die("out of memory");
 	/* The first round warms up and does not count. */
-	for (int i = -1; i < bench->rounds; i++) {
-		a = bench->ours(bench->arg);
-		b = bench->theirs(bench->arg);
-		if (i >= 0) {
-			ours[i] = a;
-			theirs[i] = b;
-		}
+	measure_both(bench, &a, &b, false);
+	for (int i = 0; i < bench->rounds; i++) {
+		measure_both(bench, &ours[i], &theirs[i], i % 2);
+		ratios[i] = theirs[i] * allowance / ours[i];
 	}
 	a = median(ours, bench->rounds);
-	b = median(theirs, bench->rounds);
-	if (bench->allowance)
-		b *= bench->allowance;
-	ratio = b / a;
+	b = median(theirs, bench->rounds) * allowance;
 	if (bench->rate) {
 		a = bench->work / a;
 		b = bench->work / b;
@@ -83,9 +92,11 @@ void bench_run(const struct bench *bench)
 		a *= bench->scale / bench->work;
 		b *= bench->scale / bench->work;
 	}
-	bench_report(bench->name, a, bench->unit, bench->baseline, b, ratio);
+	bench_report(bench->name, a, bench->unit, bench->baseline, b,
+		     median(ratios, bench->rounds));
 	free(ours);
 	free(theirs);
+	free(ratios);
 }
 
 struct distmind_engine *bench_engine(uint64_t memory)

@@ -25,7 +25,9 @@ struct bench {
 	double allowance; /* the baseline counts this many times; 0 is once */
 };
 
-/* Run it, print the median of each and their ratio: above 1 is better than the baseline. */
+/*
+ * Run it, print the median of each, and of the rounds' ratios: above 1 is better than the baseline.
+ */
 void bench_run(const struct bench *bench);
 
 /* A line of the results. */

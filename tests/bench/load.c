@@ -387,7 +387,7 @@ static void measure(struct load *load, const char *name, const char *baseline,
 {
 	bench_run(&(struct bench){
 		.name = name, .unit = "MB/s", .baseline = baseline, .rate = true,
-		.work = load->image.size / 1e6, .rounds = 15, .ours = load_ours,
+		.work = load->image.size / 1e6, .rounds = 41, .ours = load_ours,
 		.theirs = theirs, .arg = load,
 	});
 }
