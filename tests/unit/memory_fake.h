@@ -261,15 +261,20 @@ static inline void fake_finish(struct fake *fake)
 /* What the owner does without the lock. */
 static inline bool check_all(struct fake *fake)
 {
-	struct memory_reader_check check;
-	bool any = false, good;
+	struct memory_reader_check checks[MEMORY_CHECKS_MAX], *check;
+	uint32_t count;
+	bool any = false;
 
-	while (memory_reader_to_check(fake->reader, &check)) {
-		if (check.kind == MEMORY_CHECK_DIGEST)
-			good = memory_digest_matches(check.data, check.length, check.digest);
-		else
-			good = chunk_checksum(check.data, check.length) == check.checksum;
-		memory_reader_checked(fake->reader, &check, good, fake->now);
+	while ((count = memory_reader_to_check(fake->reader, checks))) {
+		for (check = checks; check < checks + count; check++) {
+			if (check->kind == MEMORY_CHECK_DIGEST)
+				check->good = memory_digest_matches(check->data, check->length,
+								    check->digest);
+			else
+				check->good = chunk_checksum(check->data, check->length) ==
+					      check->checksum;
+			memory_reader_checked(fake->reader, check, fake->now);
+		}
 		fake_run(fake);
 		any = true;
 	}

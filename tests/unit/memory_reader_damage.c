@@ -251,6 +251,77 @@ static void whatever_happens_loads_are_right_and_only_liars_are_accused(void **s
 	assert_true(hedges > 1000 && accused > 100);
 }
 
+/* Pieces are answered for as good. */
+static uint32_t approve(struct fake *fake)
+{
+	struct memory_reader_check checks[MEMORY_CHECKS_MAX];
+	uint32_t count = memory_reader_to_check(fake->reader, checks);
+
+	for (uint32_t i = 0; i < count; i++) {
+		checks[i].good = true;
+		memory_reader_checked(fake->reader, &checks[i], fake->now);
+	}
+	return count;
+}
+
+static void pieces_are_checked_when_a_group_waits_for_no_others(void **state)
+{
+	static const char *const one[] = { "0" };
+	struct fake *fake = *state;
+	struct memory_load *load;
+
+	fake->checks = true;
+	for (uint32_t i = 0; i < 15; i++)
+		fake_resize(fake, i, SEGMENT);
+	fake_up(fake, 0, 16, 64);
+	load = fake_load(fake, 0, 15, 10, one, 1, (struct memory_load_request){ 0 });
+	fake_answer(fake, 0);
+	for (uint32_t i = 0; i < 9; i++) {
+		assert_true(fake_land(fake, 0));
+		assert_int_equal(approve(fake), 0);
+	}
+	assert_true(fake_land(fake, 0));
+	assert_int_equal(approve(fake), 10);
+	assert_int_equal(load->progress.groups_done, 1);
+	while (load->flying > 1) {
+		assert_true(fake_land(fake, 0));
+		assert_int_equal(approve(fake), 0);
+	}
+	assert_true(fake_land(fake, 0));
+	assert_int_equal(approve(fake), 5);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_DONE);
+	assert_true(load->progress.quiet);
+}
+
+/* Whoever cancels it meanwhile waits for those who look at its memory. */
+static void a_load_is_quiet_after_the_last_of_its_checks(void **state)
+{
+	static const char *const one[] = { "0" };
+	struct memory_reader_check checks[MEMORY_CHECKS_MAX];
+	struct fake *fake = *state;
+	struct memory_load *load;
+	uint32_t count;
+
+	fake->checks = true;
+	for (uint32_t i = 0; i < 8; i++)
+		fake_resize(fake, i, SEGMENT);
+	fake_up(fake, 0, 16, 64);
+	load = fake_load(fake, 0, 8, 4, one, 1, (struct memory_load_request){ 0 });
+	fake_finish(fake);
+	count = memory_reader_to_check(fake->reader, checks);
+	assert_int_equal(count, 8);
+	assert_int_equal(memory_reader_to_check(fake->reader, checks), 0);
+	memory_reader_cancel(fake->reader, load, fake->now);
+	for (uint32_t i = 0; i < count; i++) {
+		assert_false(load->progress.quiet);
+		checks[i].good = i % 2;
+		memory_reader_checked(fake->reader, &checks[i], fake->now);
+	}
+	assert_true(load->progress.quiet);
+	assert_int_equal(load->progress.state, MEMORY_LOAD_FAILED);
+	assert_false(memory_reader_report(fake->reader, &(struct memory_reader_report){ 0 }));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -258,6 +329,8 @@ int main(void)
 		WITH_FAKE(what_is_read_again_gets_a_pin),
 		WITH_FAKE(nobody_gets_what_the_loser_of_a_race_can_write_over),
 		WITH_FAKE(nobody_is_accused_of_what_a_lost_link_has_left),
+		WITH_FAKE(pieces_are_checked_when_a_group_waits_for_no_others),
+		WITH_FAKE(a_load_is_quiet_after_the_last_of_its_checks),
 		WITH_FAKE(whatever_happens_loads_are_right_and_only_liars_are_accused),
 	};
 

@@ -173,6 +173,15 @@ static int watch_until(struct memory_fabric *fabric, struct epoll_event *events,
 	return sleep_until(fabric, events, room, next, now);
 }
 
+/* There is more to do at once: completion queues are looked at all the same. */
+static int look_briefly(struct memory_fabric *fabric)
+{
+	pthread_mutex_lock(&fabric->lock);
+	memory_endpoint_look(fabric);
+	pthread_mutex_unlock(&fabric->lock);
+	return 0;
+}
+
 static void handle_event(struct memory_fabric *fabric, int fd)
 {
 	if (fd == fabric->kick)
@@ -189,11 +198,15 @@ static void *handle(void *arg)
 	struct epoll_event events[4];
 	uint64_t now = 0, next = 0;
 	bool stop, awake = false;
-	int count;
+	int count, brief = 0;
 
 	do {
-		count = awake ? watch_until(fabric, events, 4, next, now) :
-				sleep_until(fabric, events, 4, next, now);
+		if (awake && !next && ++brief % AWAKE_LOOKS)
+			count = look_briefly(fabric);
+		else if (awake)
+			count = watch_until(fabric, events, 4, next, now);
+		else
+			count = sleep_until(fabric, events, 4, next, now);
 		pthread_mutex_lock(&fabric->lock);
 		now = clock_ns();
 		for (int i = 0; i < count; i++)

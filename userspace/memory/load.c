@@ -124,12 +124,15 @@ struct memory_load *memory_load_create(const struct memory_load_request *request
 	load->sources = calloc(load->source_count, sizeof(*load->sources));
 	load->segments = calloc(load->segment_count, sizeof(*load->segments));
 	load->group_left = calloc(load->group_count, sizeof(*load->group_left));
+	load->group_unread = calloc(load->group_count, sizeof(*load->group_unread));
 	load->lanes = calloc(lane_count, sizeof(*load->lanes));
 	if (!load->pieces || !load->sources || !load->segments || !load->group_left ||
-	    !load->lanes)
+	    !load->group_unread || !load->lanes)
 		goto fail;
 	memory_load_empty(load);
 	fill(load, request);
+	memcpy(load->group_unread, load->group_left,
+	       load->group_count * sizeof(*load->group_unread));
 	advance_groups(load);
 	return load;
 fail:
@@ -156,6 +159,7 @@ void memory_load_destroy(struct memory_load *load)
 	free(load->sources);
 	free(load->segments);
 	free(load->group_left);
+	free(load->group_unread);
 	free(load->lanes);
 	free(load);
 }

@@ -163,6 +163,7 @@ struct memory_load {
 	struct memory_source *sources;
 	struct memory_segment *segments;
 	uint32_t *group_left; /* pieces */
+	uint32_t *group_unread; /* pieces that are not queued to be checked, nor done */
 	struct memory_lane *lanes; /* one for each donor of the reader */
 	uint32_t piece_count, source_count, segment_count, group_count, lane_count;
 	uint32_t allowed; /* segments, from the first on; others are in no lane */
@@ -170,7 +171,9 @@ struct memory_load {
 	uint32_t asks;	 /* questions without an answer */
 	uint32_t stranded; /* segments that no donor of theirs can serve now */
 	uint32_t check_first, check_last;
-	bool checking; /* someone looks at a piece of it, without the lock */
+	uint64_t check_bytes; /* of these */
+	bool check_due; /* they are checked now: a group waits for that, or they are many */
+	uint32_t checking; /* pieces that someone looks at, without the lock */
 	struct memory_load_progress progress;
 	void *owner; /* the loader's */
 };

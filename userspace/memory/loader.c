@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORK_BYTES (1U << 20) /* that are checked before the network is looked at again */
-
 struct memory_transfer {
 	struct memory_load *load;
 	struct memory_transfer_ops ops;
@@ -83,36 +81,34 @@ static uint64_t run(struct memory_party *party, uint64_t now)
 	return at < next ? at : next;
 }
 
-/* The lock is given up meanwhile: the load stays, and nobody writes to the piece. */
-static bool check(struct memory_loader *loader, const struct memory_reader_check *check)
+static bool is_good(const struct memory_reader_check *check)
 {
-	bool good;
-
-	loader->hashing = true;
-	pthread_mutex_unlock(&loader->fabric->lock);
 	if (check->kind == MEMORY_CHECK_DIGEST)
-		good = memory_digest_matches(check->data, check->length, check->digest);
-	else
-		good = chunk_checksum(check->data, check->length) == check->checksum;
-	pthread_mutex_lock(&loader->fabric->lock);
-	loader->hashing = false;
-	pthread_cond_signal(&loader->hashed);
-	return good;
+		return memory_digest_matches(check->data, check->length, check->digest);
+	return chunk_checksum(check->data, check->length) == check->checksum;
 }
 
+/* The lock is given up meanwhile: the load stays, and nobody writes to the pieces. */
 static bool work(struct memory_party *party)
 {
 	struct memory_loader *loader = loader_of(party);
-	struct memory_reader_check job;
-	uint64_t bytes = 0;
+	struct memory_reader_check checks[MEMORY_CHECKS_MAX];
+	uint32_t count = memory_reader_to_check(loader->reader, checks);
+	uint64_t now;
 
-	while (bytes < WORK_BYTES && memory_reader_to_check(loader->reader, &job)) {
-		bool good = check(loader, &job);
-
-		memory_reader_checked(loader->reader, &job, good, clock_ns());
-		bytes += job.length;
-	}
-	return bytes;
+	if (!count)
+		return false;
+	loader->hashing = true;
+	pthread_mutex_unlock(&loader->fabric->lock);
+	for (uint32_t i = 0; i < count; i++)
+		checks[i].good = is_good(&checks[i]);
+	now = clock_ns();
+	pthread_mutex_lock(&loader->fabric->lock);
+	loader->hashing = false;
+	pthread_cond_signal(&loader->hashed);
+	for (uint32_t i = 0; i < count; i++)
+		memory_reader_checked(loader->reader, &checks[i], now);
+	return true;
 }
 
 static void tell_damage(struct memory_loader *loader)

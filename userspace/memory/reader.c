@@ -11,6 +11,13 @@
 #define BUSY_NS 10000000ULL
 /* More would only keep donors from freeing what they want to. */
 #define PINS_MAX 1024
+/*
+ * Bytes that are checked before the network is looked at again, by what the check costs. On one
+ * processor that soft-RoCE shares, a load was 9 % slower than an unchecked one with 256 KiB, and
+ * 0 to 5 % from 512 KiB on, where runs differ by as much as that: the exact number matters little.
+ */
+#define CHECKSUMS_TOGETHER (2U << 20)
+#define DIGESTS_TOGETHER (512U << 10)
 #define NAMED_BYTES 8 /* of a digest, in a message */
 
 struct memory_reader *memory_reader_create(const struct memory_reader_ops *ops,
@@ -265,6 +272,8 @@ static void end(struct memory_reader *reader, struct memory_load *load, int err,
 	load->progress.ended_ns = now;
 	memory_load_empty(load);
 	load->check_first = load->check_last = MEMORY_NONE;
+	load->check_bytes = 0;
+	load->check_due = false;
 	if (err)
 		for (uint32_t i = 0; i < load->piece_count; i++)
 			release_unused(reader, load, &load->pieces[i]);
@@ -435,14 +444,37 @@ int memory_reader_link_up(struct memory_reader *reader, uint32_t index, void *li
 	return 0;
 }
 
-static void queue_check(struct memory_load *load, uint32_t piece)
+static uint64_t checked_together(const struct memory_load *load)
 {
-	load->pieces[piece].next = MEMORY_NONE;
+	return load->check == MEMORY_CHECK_DIGEST ? DIGESTS_TOGETHER : CHECKSUMS_TOGETHER;
+}
+
+static void queue_check(struct memory_load *load, uint32_t index)
+{
+	struct memory_load_piece *piece = &load->pieces[index];
+
+	piece->next = MEMORY_NONE;
 	if (load->check_last == MEMORY_NONE)
-		load->check_first = piece;
+		load->check_first = index;
 	else
-		load->pieces[load->check_last].next = piece;
-	load->check_last = piece;
+		load->pieces[load->check_last].next = index;
+	load->check_last = index;
+	load->check_bytes += piece->length;
+	if (!--load->group_unread[piece->group] || load->check_bytes >= checked_together(load))
+		load->check_due = true;
+}
+
+/* The first of them is taken out. */
+static void unqueue_check(struct memory_load *load)
+{
+	const struct memory_load_piece *piece = &load->pieces[load->check_first];
+
+	load->check_bytes -= piece->length;
+	load->check_first = piece->next;
+	if (load->check_first != MEMORY_NONE)
+		return;
+	load->check_last = MEMORY_NONE;
+	load->check_due = false;
 }
 
 static bool is_in_flight(const struct memory_load *load, const struct memory_load_piece *piece)
@@ -504,6 +536,7 @@ static void restart(struct memory_reader *reader, struct memory_load *load,
 	piece->single = true;
 	piece->touched = 0;
 	piece->left = piece->segments;
+	load->group_unread[piece->group]++;
 	load->progress.bytes -= piece->length;
 	for (uint32_t i = piece->segment; i < piece->segment + piece->segments; i++) {
 		load->segments[i].done = false;
@@ -689,30 +722,40 @@ void memory_reader_read_done(struct memory_reader *reader, uint32_t index, uint3
 		memory_rate_end(&donor->rate);
 }
 
-bool memory_reader_to_check(struct memory_reader *reader, struct memory_reader_check *check)
+/* Without READs in flight nothing comes that they could be checked together with. */
+static bool checks_are_due(const struct memory_load *load)
 {
-	struct memory_load_piece *piece;
-	struct memory_load *load;
+	return load->check_first != MEMORY_NONE && !load->checking &&
+	       (load->check_due || !load->flying);
+}
 
-	for (int class = 0; class < MEMORY_CLASSES; class++) {
-		for (load = reader->loads[class]; load; load = load->next) {
-			if (load->checking || load->check_first == MEMORY_NONE)
-				continue;
-			piece = &load->pieces[load->check_first];
-			*check = (struct memory_reader_check){
-				.load = load, .piece = load->check_first, .kind = load->check,
-				.data = (const void *)(uintptr_t)piece->address,
-				.length = piece->length, .digest = piece->digest,
-				.checksum = piece->checksum,
-			};
-			load->check_first = piece->next;
-			if (load->check_first == MEMORY_NONE)
-				load->check_last = MEMORY_NONE;
-			load->checking = true;
-			return true;
-		}
+uint32_t memory_reader_to_check(struct memory_reader *reader,
+				struct memory_reader_check checks[MEMORY_CHECKS_MAX])
+{
+	const struct memory_load_piece *piece;
+	struct memory_load *load = NULL;
+	uint64_t bytes = 0;
+	uint32_t count = 0;
+
+	for (int class = 0; class < MEMORY_CLASSES && !load; class++)
+		for (load = reader->loads[class]; load && !checks_are_due(load); load = load->next)
+			;
+	if (!load)
+		return 0;
+	while (load->check_first != MEMORY_NONE && count < MEMORY_CHECKS_MAX &&
+	       bytes < checked_together(load)) {
+		piece = &load->pieces[load->check_first];
+		checks[count++] = (struct memory_reader_check){
+			.load = load, .piece = load->check_first, .kind = load->check,
+			.data = (const void *)(uintptr_t)piece->address,
+			.length = piece->length, .digest = piece->digest,
+			.checksum = piece->checksum,
+		};
+		bytes += piece->length;
+		unqueue_check(load);
 	}
-	return false;
+	load->checking = count;
+	return count;
 }
 
 bool memory_reader_report(struct memory_reader *reader, struct memory_reader_report *report)
@@ -756,15 +799,15 @@ static void reread(struct memory_reader *reader, struct memory_load *load,
 }
 
 void memory_reader_checked(struct memory_reader *reader, const struct memory_reader_check *check,
-			   bool good, uint64_t now)
+			   uint64_t now)
 {
 	struct memory_load *load = check->load;
 	struct memory_load_piece *piece = &load->pieces[check->piece];
 
-	load->checking = false;
+	load->checking--;
 	if (load->progress.state != MEMORY_LOAD_RUNNING)
 		settle(reader, load);
-	else if (good)
+	else if (check->good)
 		complete(reader, load, piece, now);
 	else
 		reread(reader, load, piece, now);

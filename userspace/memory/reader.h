@@ -138,7 +138,9 @@ void memory_reader_missing(struct memory_reader *reader, const struct memory_loa
 
 /*
  * A piece that is to be checked: without the lock, as its load does not become quiet before
- * memory_reader_checked().
+ * memory_reader_checked(). Several of one load come together, because to look at the network
+ * between them costs more than to check a small one. A piece that completes its group comes at
+ * once, with those before it.
  */
 struct memory_reader_check {
 	struct memory_load *load;
@@ -148,10 +150,15 @@ struct memory_reader_check {
 	uint64_t length;
 	const uint8_t *digest;
 	uint64_t checksum;
+	bool good; /* the answer */
 };
-bool memory_reader_to_check(struct memory_reader *reader, struct memory_reader_check *check);
+#define MEMORY_CHECKS_MAX 64
+/* The number of them. */
+uint32_t memory_reader_to_check(struct memory_reader *reader,
+				struct memory_reader_check checks[MEMORY_CHECKS_MAX]);
+/* One after the other, in their order. */
 void memory_reader_checked(struct memory_reader *reader, const struct memory_reader_check *check,
-			   bool good, uint64_t now);
+			   uint64_t now);
 
 /* A donor that had damaged bytes under a name; the last ones if nobody asks. False: none. */
 struct memory_reader_report {
