@@ -470,7 +470,6 @@ static void place_entity(struct distmind_queue *queue, u64 now)
 	struct policy_tenant *tenant = &place->tenant->policy[queue->kind];
 	struct distmind_sched *sched = &queue->tenant->gpu->sched;
 	u64 deadline_ns = queue->inherit.deadline_ns;
-	u32 rank = queue->entity.tenant->rank;
 
 	if (tenant->barred || tenant->settings.capped || is_better_off(queue, place))
 		tenant = &queue->tenant->policy[queue->kind];
@@ -478,8 +477,7 @@ static void place_entity(struct distmind_queue *queue, u64 now)
 		deadline_ns = place->deadline_ns == U64_MAX ? 0 : place->deadline_ns;
 	if (tenant != queue->entity.tenant || deadline_ns != queue->entity.deadline_ns)
 		policy_lend(&sched->policy[queue->kind], &queue->entity, tenant, deadline_ns, now);
-	if (tenant->rank > rank)
-		distmind_room_hurry(sched, queue, now);
+	distmind_room_place(sched, queue, now);
 }
 
 /* Its place may be another one. Returns whether it is. */

@@ -86,17 +86,55 @@ static struct distmind_job *first_job(const struct distmind_queue *queue)
 	return list_first_entry(&queue->jobs, struct distmind_job, link);
 }
 
-static struct distmind_queue *first_queue(const struct distmind_tenant *tenant)
+static struct distmind_queue *first_in(struct distmind_tenant *tenant, u32 list)
 {
-	return list_first_entry(&tenant->room_queues, struct distmind_queue, room.in_tenant);
+	return list_first_entry_or_null(&tenant->room_queues[list], struct distmind_queue,
+					room.in_tenant);
 }
 
-/* Behind it in the list of its tenant, or NULL. */
+/* The first of the tenant's lists from this one on that has one, or NULL. */
+static struct distmind_queue *first_from(struct distmind_tenant *tenant, u32 list)
+{
+	struct distmind_queue *queue = NULL;
+
+	for (; !queue && list < DISTMIND_ROOM_LISTS; list++)
+		queue = first_in(tenant, list);
+	return queue;
+}
+
+/*
+ * The one of the tenant that can have a claim, or NULL if none waits: of the highest rank, and
+ * of several of that, one that others wait for. One that is stuck, if all of them are.
+ */
+static struct distmind_queue *first_queue(struct distmind_tenant *tenant)
+{
+	struct distmind_queue *first = NULL, *queue;
+	u32 list;
+
+	for (list = 0; list < DISTMIND_ROOM_STUCK; list++) {
+		queue = first_in(tenant, list);
+		if (queue && (!first || rank_of(queue) > rank_of(first)))
+			first = queue;
+	}
+	return first ? first : first_in(tenant, DISTMIND_ROOM_STUCK);
+}
+
+/* Behind it in the lists of its tenant, or NULL. */
 static struct distmind_queue *next_queue(struct distmind_queue *queue)
 {
-	if (list_is_last(&queue->room.in_tenant, &queue->tenant->room_queues))
-		return NULL;
+	if (list_is_last(&queue->room.in_tenant, &queue->tenant->room_queues[queue->room.list]))
+		return first_from(queue->tenant, queue->room.list + 1);
 	return list_next_entry(queue, room.in_tenant);
+}
+
+/* In which of these it belongs. */
+static u32 list_of(const struct distmind_queue *queue)
+{
+	if (queue->room.stuck_ns)
+		return DISTMIND_ROOM_STUCK;
+	if (queue->entity.tenant == &queue->tenant->policy[queue->kind])
+		return DISTMIND_ROOM_OWN;
+	return POLICY_RANKS - 1 - rank_of(queue);
 }
 
 /* Until when a lane that was asked to yield is counted on. */
@@ -246,21 +284,17 @@ static void set_ready(struct distmind_queue *queue, bool ready)
 	queue->room.ready = ready;
 }
 
-/*
- * Into the list of its tenant, whose first one can have a claim: at the end, but before those
- * that are stuck; or first of all, as one that has the place of a tenant of higher rank is.
- */
+/* Into the list of its tenant where it belongs, at its end or first of all. */
 static void put_in(struct distmind_queue *queue, bool first)
 {
-	struct distmind_tenant *tenant = queue->tenant;
-	struct distmind_queue *stuck = tenant->room_stuck;
+	struct list_head *list;
 
-	if (first || (!list_empty(&tenant->room_queues) &&
-		      rank_of(queue) > rank_of(first_queue(tenant))))
-		list_add(&queue->room.in_tenant, &tenant->room_queues);
+	queue->room.list = list_of(queue);
+	list = &queue->tenant->room_queues[queue->room.list];
+	if (first)
+		list_add(&queue->room.in_tenant, list);
 	else
-		list_add_tail(&queue->room.in_tenant,
-			      stuck ? &stuck->room.in_tenant : &tenant->room_queues);
+		list_add_tail(&queue->room.in_tenant, list);
 }
 
 /* Who looks at the list goes on behind it. */
@@ -270,27 +304,17 @@ static void unlink_queue(struct distmind_queue *queue)
 
 	if (tenant->room_next == queue)
 		tenant->room_next = next_queue(queue);
-	if (tenant->room_stuck == queue)
-		tenant->room_stuck = next_queue(queue);
 	list_del_init(&queue->room.in_tenant);
 }
 
 /* Since then, if it was not, or no longer if that is 0. */
 static void set_stuck(struct distmind_queue *queue, u64 since)
 {
-	struct distmind_tenant *tenant = queue->tenant;
-
 	if (!queue->room.stuck_ns == !since)
 		return;
 	unlink_queue(queue);
 	queue->room.stuck_ns = since;
-	if (!since) {
-		put_in(queue, false);
-		return;
-	}
-	list_add_tail(&queue->room.in_tenant, &tenant->room_queues);
-	if (!tenant->room_stuck)
-		tenant->room_stuck = queue;
+	put_in(queue, false);
 }
 
 static void queue_take_out(struct distmind_sched *sched, struct distmind_queue *queue)
@@ -299,7 +323,7 @@ static void queue_take_out(struct distmind_sched *sched, struct distmind_queue *
 
 	unlink_queue(queue);
 	queue->room.stuck_ns = 0;
-	if (!list_empty(&tenant->room_queues))
+	if (first_queue(tenant))
 		return;
 	list_del(&tenant->in_room);
 	if (--sched->room_tenant_count)
@@ -375,7 +399,7 @@ bool distmind_room_keeps(const struct distmind_sched *sched, const struct distmi
 	const struct distmind_queue *claim = sched->room_claim;
 	const struct distmind_job *job = first_job(queue);
 
-	if (list_empty(&queue->tenant->room_queues) || job->room_ns || !uses_memory(job) ||
+	if (!first_queue(queue->tenant) || job->room_ns || !uses_memory(job) ||
 	    queue->entity.tenant != &queue->tenant->policy[queue->kind])
 		return false;
 	return !distmind_residency_is_in(queue->tenant->gpu, job) ||
@@ -400,11 +424,11 @@ void distmind_room_wait(struct distmind_sched *sched, struct distmind_queue *que
 	struct distmind_tenant *tenant = queue->tenant;
 
 	lockdep_assert_held(&sched->lock);
-	if (list_empty(&tenant->room_queues)) {
+	if (!first_queue(tenant)) {
 		list_add_tail(&tenant->in_room, &sched->room_tenants);
 		sched->room_tenant_count++;
 	}
-	/* Who has waited before does not queue up anew. */
+	/* Who has waited before does not queue up anew, among its like. */
 	put_in(queue, job->room_ns);
 	set_ready(queue, false);
 	if (!job->room_ns)
@@ -418,11 +442,11 @@ void distmind_room_wait(struct distmind_sched *sched, struct distmind_queue *que
 	look_soon(sched, now);
 }
 
-/* It has the place of a tenant of higher rank: it can have a claim, if anybody can. */
-void distmind_room_hurry(struct distmind_sched *sched, struct distmind_queue *queue, u64 now)
+/* Its place is another, or of another rank: it may be the one that can have a claim now. */
+void distmind_room_place(struct distmind_sched *sched, struct distmind_queue *queue, u64 now)
 {
 	lockdep_assert_held(&sched->lock);
-	if (!distmind_room_is_waiting(&queue->room) || queue->room.stuck_ns)
+	if (!distmind_room_is_waiting(&queue->room) || queue->room.list == list_of(queue))
 		return;
 	unlink_queue(queue);
 	put_in(queue, true);
@@ -459,7 +483,7 @@ void distmind_room_delivered(struct distmind_sched *sched, const struct distmind
 		return;
 	sched->room_claim = NULL;
 	/* Its tenant comes after the others next time. */
-	if (!list_empty(&queue->tenant->room_queues))
+	if (first_queue(queue->tenant))
 		list_move_tail(&queue->tenant->in_room, &sched->room_tenants);
 	distmind_room_changed(sched);
 }
@@ -575,12 +599,14 @@ static void look_at_tenant(struct distmind_sched *sched, struct distmind_tenant 
 			   struct list_head *ended, struct distmind_buffer **wanted, u32 *count)
 {
 	struct distmind_queue *queue = first_queue(tenant);
-	struct distmind_queue *next = tenant->room_next ? tenant->room_next : next_queue(queue);
+	struct distmind_queue *next = tenant->room_next;
 	u32 looks;
 
 	/* All of them will have been looked at when that is so again. */
-	if (!tenant->room_next)
+	if (!next) {
 		tenant->room_due_ns = 0;
+		next = first_from(tenant, 0);
+	}
 	if (next == queue)
 		next = next_queue(queue);
 	for (looks = 0; queue && looks < QUEUES_AT_ONCE; looks++) {
@@ -600,7 +626,7 @@ static void look_at_tenant(struct distmind_sched *sched, struct distmind_tenant 
 	/* The rest, as soon as others have had their turn; then the first that is due. */
 	if (queue)
 		look_again_at(sched, now);
-	else if (tenant->room_due_ns && !list_empty(&tenant->room_queues))
+	else if (tenant->room_due_ns && first_queue(tenant))
 		look_again_at(sched, tenant->room_due_ns);
 }
 

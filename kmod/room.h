@@ -32,9 +32,18 @@ struct distmind_lane;
 struct distmind_queue;
 struct distmind_sched;
 
+/*
+ * The lists of a tenant in which its queues wait: those that have the place of another, by the
+ * rank of that, highest first; those that have their own; and those that are stuck.
+ */
+#define DISTMIND_ROOM_OWN	POLICY_RANKS
+#define DISTMIND_ROOM_STUCK	(DISTMIND_ROOM_OWN + 1)
+#define DISTMIND_ROOM_LISTS	(DISTMIND_ROOM_STUCK + 1)
+
 /**
  * struct distmind_room - that the first job of a queue waits for room
- * @in_tenant: in the tenant's list, while it waits
+ * @in_tenant: in one of the tenant's lists, while it waits
+ * @list: in which
  * @again_ns: when it is to try again, whether anything has changed or not
  * @stuck_ns: since when for what nobody can be asked for on this gpu, 0 if not
  * @cause: for whom it waits, or the last one waited that was failed
@@ -43,6 +52,7 @@ struct distmind_sched;
  */
 struct distmind_room {
 	struct list_head in_tenant;
+	u32 list;
 	u64 again_ns;
 	u64 stuck_ns;
 	struct distmind_queue_room cause;
@@ -62,7 +72,7 @@ void distmind_room_wait(struct distmind_sched *sched, struct distmind_queue *que
 			u64 now);
 void distmind_room_postpone(struct distmind_sched *sched, u64 now);
 void distmind_room_leave(struct distmind_sched *sched, struct distmind_queue *queue);
-void distmind_room_hurry(struct distmind_sched *sched, struct distmind_queue *queue, u64 now);
+void distmind_room_place(struct distmind_sched *sched, struct distmind_queue *queue, u64 now);
 bool distmind_room_allows(struct distmind_sched *sched, const struct distmind_lane *lane, u64 now);
 void distmind_room_delivered(struct distmind_sched *sched, const struct distmind_lane *lane);
 void distmind_room_changed(struct distmind_sched *sched);

@@ -35,6 +35,7 @@ struct distmind_tenant *distmind_tenant_create(struct distmind_gpu *gpu,
 {
 	struct distmind_vgpu_settings settings;
 	struct distmind_tenant *tenant;
+	u32 i;
 
 	tenant = kzalloc(sizeof(*tenant), GFP_KERNEL_ACCOUNT);
 	if (!tenant)
@@ -47,7 +48,8 @@ struct distmind_tenant *distmind_tenant_create(struct distmind_gpu *gpu,
 	INIT_LIST_HEAD(&tenant->queues);
 	INIT_LIST_HEAD(&tenant->ending);
 	distmind_chore_init(&tenant->end, end_rest);
-	INIT_LIST_HEAD(&tenant->room_queues);
+	for (i = 0; i < DISTMIND_ROOM_LISTS; i++)
+		INIT_LIST_HEAD(&tenant->room_queues[i]);
 	INIT_LIST_HEAD(&tenant->guests);
 	INIT_LIST_HEAD(&tenant->in_barred);
 	INIT_LIST_HEAD(&tenant->in_spent);

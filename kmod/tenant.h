@@ -8,6 +8,7 @@
 
 #include "account.h"
 #include "policy/policy.h"
+#include "room.h"
 
 struct distmind_gpu;
 struct distmind_queue;
@@ -23,9 +24,7 @@ struct distmind_vgpu;
  * @queues: its queues
  * @ending: those of them that are still to be ended, after @error
  * @end: ends some of these
- * @room_queues: of these, those that wait for room in the heap, in that order: the first one
- *	can have a claim, and those that are stuck are last
- * @room_stuck: the first of these, or NULL
+ * @room_queues: of these, those that wait for room in the heap, see room.h
  * @in_room: in the scheduler's list of tenants that have such
  * @room_next: of these, where the next look at them begins, or NULL for the first
  * @room_due_ns: when the first of those that were looked at since that was NULL is to be looked
@@ -48,8 +47,7 @@ struct distmind_tenant {
 	struct list_head queues;
 	struct list_head ending;
 	struct distmind_chore end;
-	struct list_head room_queues;
-	struct distmind_queue *room_stuck;
+	struct list_head room_queues[DISTMIND_ROOM_LISTS];
 	struct list_head in_room;
 	struct distmind_queue *room_next;
 	u64 room_due_ns;

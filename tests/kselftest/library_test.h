@@ -105,4 +105,17 @@ static inline bool library_waits_for_room(struct distmind_queue *queue)
 	return false;
 }
 
+/* Whether its first job waits for room no longer, within 20 s. */
+static inline bool library_has_room(struct distmind_queue *queue)
+{
+	struct distmind_queue_room room;
+
+	for (int i = 0; i < 20000; i++) {
+		if (!distmind_queue_room(queue, &room) && !room.waited_ns)
+			return true;
+		usleep(1000);
+	}
+	return false;
+}
+
 #endif /* LIBRARY_TEST_H */

@@ -23,9 +23,10 @@ enum {
 	OP_DEAF, /* until the test ends it */
 	OP_LONG, /* for 300 ms */
 	OP_SECOND, /* until it has had a lane for a second in all, but for what it yields */
+	OP_STAGE, /* with those after it: until the test has come to the stage that follows */
 };
 
-static unsigned int started, yields;
+static unsigned int started, yields, stage;
 static uint64_t spun_ns;
 static bool enough;
 
@@ -44,6 +45,8 @@ static bool is_done(uint32_t operation, uint64_t since)
 
 	if (operation == OP_LONG)
 		return ran >= SECOND / 10 * 3;
+	if (operation >= OP_STAGE)
+		return __atomic_load_n(&stage, __ATOMIC_SEQ_CST) > operation - OP_STAGE;
 	return operation == OP_SECOND &&
 	       __atomic_load_n(&spun_ns, __ATOMIC_SEQ_CST) + ran >= SECOND;
 }
@@ -721,12 +724,30 @@ TEST_F(room, one_that_a_pin_keeps_out_does_not_keep_another_of_its_tenant_from_b
 	distmind_buffer_destroy(pinned);
 }
 
+/* Has a latency job wait for what the last job of the tenant signals. */
+static int submit_behind(FIXTURE_DATA(room) *self, struct tenant *urgent, struct tenant *tenant)
+{
+	struct distmind_timeline *work;
+	int err;
+
+	err = distmind_timeline_import(urgent->vgpu, distmind_timeline_fd(tenant->done), &work);
+	if (err)
+		return err;
+	distmind_batch_clear(self->batch);
+	distmind_batch_launch(self->batch, OP_SHORT, 1);
+	distmind_batch_wait(self->batch, work, tenant->value);
+	distmind_batch_signal(self->batch, urgent->done, ++urgent->value);
+	err = distmind_queue_submit(urgent->queue, self->batch, NULL);
+	distmind_batch_clear(self->batch);
+	distmind_timeline_destroy(work);
+	return err;
+}
+
 /* The one that a latency job waits for is behind another of its tenant, of low rank as itself. */
 TEST_F(room, who_gets_the_place_of_a_latency_job_while_it_waits_for_room_is_served_as_one)
 {
 	struct tenant *holder = &self->tenants[0], *helper = &self->tenants[1];
 	struct tenant *urgent = &self->tenants[2];
-	struct distmind_timeline *work;
 	struct distmind_queue *first;
 
 	if (strcmp(variant->policy, "slo"))
@@ -743,16 +764,57 @@ TEST_F(room, who_gets_the_place_of_a_latency_job_while_it_waits_for_room_is_serv
 					   &helper->queue));
 	ASSERT_EQ(0, submit(self, helper, OP_SHORT, helper->buffer));
 	ASSERT_TRUE(library_waits_for_room(helper->queue));
-	ASSERT_EQ(0, distmind_timeline_import(urgent->vgpu, distmind_timeline_fd(helper->done),
-					      &work));
-	distmind_batch_clear(self->batch);
-	distmind_batch_launch(self->batch, OP_SHORT, 1);
-	distmind_batch_wait(self->batch, work, helper->value);
-	distmind_batch_signal(self->batch, urgent->done, ++urgent->value);
-	ASSERT_EQ(0, distmind_queue_submit(urgent->queue, self->batch, NULL));
+	ASSERT_EQ(0, submit_behind(self, urgent, helper));
 	EXPECT_EQ(0, wait_for(urgent, 5000));
 	distmind_queue_destroy(first);
-	distmind_timeline_destroy(work);
+}
+
+/*
+ * The other of its tenant has found room, has no lane to use it, and finds that it has gone when
+ * it gets one. It was the first to wait, and has waited before, but is of low rank.
+ */
+TEST_F(room, who_tries_again_in_vain_does_not_come_before_what_a_latency_job_waits_for)
+{
+	struct tenant *holder = &self->tenants[0], *helper = &self->tenants[1];
+	struct tenant *urgent = &self->tenants[2];
+	struct distmind_queue *first, *blockers[2];
+	struct distmind_buffer *large;
+
+	if (strcmp(variant->policy, "slo"))
+		SKIP(return, "under this policy nobody is asked");
+	ASSERT_EQ(0, tenant_start(self, holder, 0, DISTMIND_CLASS_STANDARD, HEAP / 4 * 3));
+	ASSERT_EQ(0, tenant_start(self, helper, 0, DISTMIND_CLASS_BEST_EFFORT, HEAP / 2));
+	ASSERT_EQ(0, tenant_start(self, urgent, 0, DISTMIND_CLASS_LATENCY, HEAP / 4));
+	ASSERT_EQ(0, distmind_buffer_create(helper->vgpu, HEAP / 8 * 7, DISTMIND_BUFFER_DATA,
+					    &large));
+	ASSERT_EQ(0, submit(self, holder, OP_SPIN, holder->buffer));
+	ASSERT_TRUE(have_started(1));
+	first = helper->queue;
+	ASSERT_EQ(0, submit(self, helper, OP_SHORT, helper->buffer));
+	ASSERT_TRUE(library_waits_for_room(first));
+	ASSERT_EQ(0, distmind_queue_create(helper->vgpu, DISTMIND_LANE_COMPUTE, 1,
+					   &helper->queue));
+	ASSERT_EQ(0, submit(self, helper, OP_SHORT, large));
+	ASSERT_TRUE(library_waits_for_room(helper->queue));
+	/* Both lanes, and of the memory as much as leaves room for the first only. */
+	for (int i = 0; i < 2; i++) {
+		blockers[i] = urgent->queue;
+		ASSERT_EQ(0, submit(self, urgent, OP_STAGE + i, i ? urgent->buffer : NULL));
+		ASSERT_EQ(0, distmind_queue_create(urgent->vgpu, DISTMIND_LANE_COMPUTE, 1,
+						   &urgent->queue));
+		ASSERT_TRUE(have_started(i + 2));
+	}
+	ASSERT_TRUE(library_has_room(first));
+	/* The holder, of higher rank, gets the lane that becomes free, and the room. */
+	__atomic_store_n(&stage, 1, __ATOMIC_SEQ_CST);
+	ASSERT_TRUE(have_started(4));
+	ASSERT_EQ(0, submit_behind(self, urgent, helper));
+	__atomic_store_n(&stage, 2, __ATOMIC_SEQ_CST);
+	EXPECT_EQ(0, wait_for(urgent, 5000));
+	distmind_queue_destroy(first);
+	for (int i = 0; i < 2; i++)
+		distmind_queue_destroy(blockers[i]);
+	distmind_buffer_destroy(large);
 }
 
 TEST_F(room, who_waits_for_another_user_learns_for_what_and_not_for_whom)
